@@ -1,0 +1,49 @@
+# Each target sets up what it needs in .venv, from nothing but Python 3.11+, git and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SETUP := $(VENV)/.dev
+BENCH := $(VENV)/.bench
+
+.PHONY: demo test test-slow bench lint types format clean
+
+demo: $(SETUP)
+	$(BIN)/python -m benchmarks.demo
+
+test: lint types $(SETUP)
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+test-slow: $(SETUP)
+	$(BIN)/python -m pytest -m slow
+
+bench: $(BENCH)
+	$(BIN)/python -m benchmarks.kernels --json results/kernels.json
+	$(BIN)/python -m benchmarks.tables
+
+lint: $(SETUP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(SETUP)
+	$(BIN)/mypy
+
+format: $(SETUP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and alone: the pinned version must be there before anything else asks for "some torch".
+$(SETUP): pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+$(BENCH): $(SETUP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,86 @@
+"""The opponents of the speed benchmark: one layer step, forward and backward, each done in another way.
+
+A *layer step* takes a dense input u of shape (batch, length, dim) through ONE layer with state size N = dim, and
+computes the gradients of the fixed loss ``(y * w).sum()`` with respect to every parameter and to u, in float32.
+
+An opponent's file is imported only when a step of it is built, so that a missing package (jax, torch-slices) costs
+nothing but its own row of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Step = Callable[[], object]
+"""One forward and backward pass; what it returns holds every gradient, so none of them can be skipped."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of one layer step: ``batch`` B, ``length`` L, ``dim`` D = N, and the dictionary's ``terms`` K."""
+
+    batch: int
+    length: int
+    dim: int
+    terms: int
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens of one step, B L."""
+        return self.batch * self.length
+
+
+def _published(shape: Shape) -> Step:
+    """The recurrence as published: P and A materialised for every token, a python loop, autograd."""
+    from .published import build
+
+    return build(shape)
+
+
+def _plain_torch(shape: Shape) -> Step:
+    """PD in plain torch with a hand-written backward pass and nothing of size tokens x N x N."""
+    from .plain_torch import build
+
+    return build(shape)
+
+
+def _jax(shape: Shape) -> Step:
+    """PD in jit-compiled JAX around ``jax.lax.associative_scan``."""
+    from .jax_scan import build
+
+    return build(shape)
+
+
+def _jax_chunked(shape: Shape) -> Step:
+    """The same in JAX, with the logits and their softmax only ever for a few tokens at a time."""
+    from .jax_scan import build_chunked
+
+    return build_chunked(shape)
+
+
+def _lstm(shape: Shape) -> Step:
+    """``torch.nn.LSTM``."""
+    from .lstm import build
+
+    return build(shape)
+
+
+def _block_diagonal(shape: Shape) -> Step:
+    """The block-diagonal layer of torch-slices, in its faster mode."""
+    from .slices import build
+
+    return build(shape)
+
+
+OPPONENTS: dict[str, Callable[[Shape], Step]] = {
+    "published": _published,
+    "plain-torch": _plain_torch,
+    "jax": _jax,
+    "jax-chunked": _jax_chunked,
+    "lstm": _lstm,
+    "block-diagonal": _block_diagonal,
+}
+"""Each opponent's name, and what builds its parameters and data for a shape and returns the step."""
+
+__all__ = ["OPPONENTS", "Shape", "Step"]

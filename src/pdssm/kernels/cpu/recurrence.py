@@ -1,0 +1,353 @@
+"""x_t = A_t x_{t-1} + b_t and its adjoint: one time loop for every family.
+
+A family is a named tuple of parameter arrays and two small functions, found by the tuple's type when the loop
+is compiled: ``advance`` adds A x to y, ``retreat`` computes A^H g and the parameters' gradients of one step.
+
+Axes, as ``kernels.ops`` prepares them:
+
+    parameters  (R, H, ...)      R generated transitions, H heads
+    inputs      (R, H, V, N)     V channels share one transition
+    initial     (S, H, V, N)     S sequences, packed: sequence s owns the steps cu[s]..cu[s + 1]
+    rows        (T,)             step t uses transition and input rows[t]
+    states      (T, H, V, N),    final (S, H, V, N)
+
+Adjoint, with gy the cotangent of the states (that of the final state joins the last one), Re sum conj(g) dx
+being the differential:
+
+    gx_t = gy_t + A_{t+1}^H gx_{t+1},   g_inputs[t] = gx_t,   g_initial = A_first^H gx_first,
+    g_parameters[t] = the parameters' share of  gx_t x_{t-1}^H.
+
+A task is one head of one sequence and its loop is sequential, so its rounding is the same on any number of
+threads.  The adjoint writes per step; ``sum_rows`` then adds up the steps that share a row, in order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numba.core.extending import overload
+
+compiled = njit(nogil=True, cache=True, error_model="numpy")
+
+SUM_COLUMNS = 64  # columns of one task of sum_rows
+
+
+class PDArrays(NamedTuple):
+    """Column form, A e_j = diag[j] e_index[j].  Gradients: diag's, and ``right``, see ``pd_retreat``."""
+
+    index: Any
+    diag: Any
+
+
+class RowPDArrays(NamedTuple):
+    """Row form, (A x)[i] = diag[i] x[index[i]]."""
+
+    index: Any
+    diag: Any
+
+
+class DiagonalArrays(NamedTuple):
+    diag: Any
+
+
+class BlockArrays(NamedTuple):
+    """Blocks (R, H, N / b, b, b); a dense matrix is one block."""
+
+    blocks: Any
+
+
+class HouseholderArrays(NamedTuple):
+    """A = (I - beta_n k_n k_n^H) ... (I - beta_1 k_1 k_1^H) diag(decay); beta real, decay real, of N or 1."""
+
+    keys: Any
+    beta: Any
+    decay: Any
+
+
+# ------------------------------------------------------------------------------------------ PD, column form
+
+
+def pd_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
+    """y[index[j]] += diag[j] x[j], a scatter."""
+    for j in range(x.shape[0]):
+        y[np.uint32(p.index[r, h, j])] += p.diag[r, h, j] * x[j]
+
+
+def pd_retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any) -> None:
+    """g_diag[j] = g[index[j]] conj(x[j]), A^H g [j] = conj(diag[j]) g[index[j]]; right = diag x (with left = g)."""
+    g_diag, right = grads
+    for j in range(x.shape[0]):
+        gj = g[np.uint32(p.index[r, h, j])]
+        product = gj * np.conj(x[j])
+        g_diag[t, h, j] = product if v == 0 else g_diag[t, h, j] + product
+        carry[j] = np.conj(p.diag[r, h, j]) * gj
+    if right.size:
+        for j in range(x.shape[0]):
+            z = p.diag[r, h, j] * x[j]
+            right[t, h, v, 0, j] = z.real
+            if right.shape[3] == 2:
+                right[t, h, v, 1, j] = z.imag
+
+
+# --------------------------------------------------------------------------------------------- PD, row form
+
+
+def row_pd_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
+    """y[i] += diag[i] x[index[i]], a gather."""
+    for i in range(x.shape[0]):
+        y[i] += p.diag[r, h, i] * x[np.uint32(p.index[r, h, i])]
+
+
+def row_pd_retreat(
+    p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any
+) -> None:
+    """g_diag[i] = g[i] conj(x[index[i]]), A^H g [index[i]] += conj(diag[i]) g[i]; right = conj(diag) g, left = x."""
+    g_diag, right = grads
+    carry[:] = 0
+    for i in range(x.shape[0]):
+        source = np.uint32(p.index[r, h, i])
+        product = g[i] * np.conj(x[source])
+        g_diag[t, h, i] = product if v == 0 else g_diag[t, h, i] + product
+        back = np.conj(p.diag[r, h, i]) * g[i]
+        carry[source] += back
+        if right.size:
+            right[t, h, v, 0, i] = back.real
+            if right.shape[3] == 2:
+                right[t, h, v, 1, i] = back.imag
+
+
+# ------------------------------------------------------------------------------------------------- diagonal
+
+
+def diagonal_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
+    for j in range(x.shape[0]):
+        y[j] += p.diag[r, h, j] * x[j]
+
+
+def diagonal_retreat(
+    p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any
+) -> None:
+    """g_diag = g conj(x), A^H g = conj(diag) g."""
+    (g_diag,) = grads
+    for j in range(x.shape[0]):
+        product = g[j] * np.conj(x[j])
+        g_diag[t, h, j] = product if v == 0 else g_diag[t, h, j] + product
+        carry[j] = np.conj(p.diag[r, h, j]) * g[j]
+
+
+# --------------------------------------------------------------------------------- block-diagonal and dense
+
+
+def block_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
+    b = p.blocks.shape[-1]
+    for k in range(p.blocks.shape[2]):
+        for i in range(b):
+            total = y[k * b + i]
+            for j in range(b):
+                total += p.blocks[r, h, k, i, j] * x[k * b + j]
+            y[k * b + i] = total
+
+
+def block_retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any) -> None:
+    """g_block[i, j] = g[i] conj(x[j]), A^H g [j] = sum_i conj(block[i, j]) g[i]."""
+    (g_blocks,) = grads
+    b = p.blocks.shape[-1]
+    carry[:] = 0
+    for k in range(p.blocks.shape[2]):
+        for i in range(b):
+            gi = g[k * b + i]
+            for j in range(b):
+                product = gi * np.conj(x[k * b + j])
+                g_blocks[t, h, k, i, j] = product if v == 0 else g_blocks[t, h, k, i, j] + product
+                carry[k * b + j] += np.conj(p.blocks[r, h, k, i, j]) * gi
+
+
+# ---------------------------------------------------------------------------------------------- Householder
+
+
+@compiled  # type: ignore[untyped-decorator]
+def _inner(keys: Any, r: Any, h: Any, m: Any, y: Any) -> Any:
+    """k_m^H y."""
+    total = y.dtype.type(0)
+    for j in range(y.shape[0]):
+        total += np.conj(keys[r, h, m, j]) * y[j]
+    return total
+
+
+def householder_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
+    """Factor by factor, on one row of scratch."""
+    z = scratch[0]
+    for j in range(x.shape[0]):
+        z[j] = p.decay[r, h, j % p.decay.shape[2]] * x[j]
+    for m in range(p.keys.shape[2]):
+        factor = p.beta[r, h, m] * _inner(p.keys, r, h, m, z)
+        for j in range(x.shape[0]):
+            z[j] -= factor * p.keys[r, h, m, j]
+    for j in range(x.shape[0]):
+        y[j] += z[j]
+
+
+def householder_retreat(
+    p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any
+) -> None:
+    """Forward again, keeping each factor's argument y; then back through them, with p = k^H y and q = k^H g:
+
+    g_beta = -Re(conj(q) p),  g_k = -beta (conj(p) g + conj(q) y),  g <- g - beta q k;  g_decay = Re(conj(g) x).
+    """
+    g_keys, g_beta, g_decay = grads
+    factors, size, spread = p.keys.shape[2], x.shape[0], p.decay.shape[2]
+    if v == 0:
+        g_keys[t, h] = 0
+        g_beta[t, h] = 0
+        g_decay[t, h] = 0
+    for j in range(size):
+        scratch[0, j] = p.decay[r, h, j % spread] * x[j]
+    for m in range(factors):
+        factor = p.beta[r, h, m] * _inner(p.keys, r, h, m, scratch[m])
+        for j in range(size):
+            scratch[m + 1, j] = scratch[m, j] - factor * p.keys[r, h, m, j]
+    carry[:] = g
+    for m in range(factors - 1, -1, -1):
+        before, q, b = _inner(p.keys, r, h, m, scratch[m]), _inner(p.keys, r, h, m, carry), p.beta[r, h, m]
+        g_beta[t, h, m] -= (np.conj(q) * before).real
+        for j in range(size):
+            g_keys[t, h, m, j] -= b * (np.conj(before) * carry[j] + np.conj(q) * scratch[m, j])
+            carry[j] -= b * q * p.keys[r, h, m, j]
+    for j in range(size):
+        g_decay[t, h, j % spread] += (np.conj(carry[j]) * x[j]).real
+        carry[j] = p.decay[r, h, j % spread] * carry[j]
+
+
+# ----------------------------------------------------------------------------------------------- the loops
+
+_FAMILIES: dict[type, tuple[Any, Any]] = {
+    PDArrays: (pd_advance, pd_retreat),
+    RowPDArrays: (row_pd_advance, row_pd_retreat),
+    DiagonalArrays: (diagonal_advance, diagonal_retreat),
+    BlockArrays: (block_advance, block_retreat),
+    HouseholderArrays: (householder_advance, householder_retreat),
+}
+
+
+def advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
+    """y += A_r x, by the family of ``p``; compiled code only."""
+    raise NotImplementedError
+
+
+def retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any) -> None:
+    """carry = A_r^H g, and step t's gradients of the parameters (channel v adds to those before it)."""
+    raise NotImplementedError
+
+
+@overload(advance)  # type: ignore[untyped-decorator]
+def _advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> Any:
+    return _FAMILIES[p.instance_class][0]
+
+
+@overload(retreat)  # type: ignore[untyped-decorator]
+def _retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any) -> Any:
+    return _FAMILIES[p.instance_class][1]
+
+
+@compiled  # type: ignore[untyped-decorator]
+def forward(
+    lo: Any,
+    hi: Any,
+    p: Any,
+    inputs: Any,
+    initial: Any,
+    rows: Any,
+    cu: Any,
+    reverse: Any,
+    depth: Any,
+    states: Any,
+    final: Any,
+) -> None:
+    """Tasks lo..hi of the recurrence; ``depth`` rows of scratch."""
+    heads, channels, size = initial.shape[1:]
+    x, y = np.empty(size, inputs.dtype), np.empty(size, inputs.dtype)
+    scratch = np.empty((depth, size), inputs.dtype)
+    for task in range(lo, hi):
+        s, h = task // heads, task % heads
+        start, stop = cu[s], cu[s + 1]
+        for v in range(channels):
+            for j in range(size):
+                x[j] = initial[s, h, v, j]
+            for i in range(stop - start):
+                t = stop - 1 - i if reverse else start + i
+                for j in range(size):
+                    y[j] = inputs[rows[t], h, v, j]
+                advance(p, rows[t], h, x, y, scratch)
+                for j in range(size):
+                    x[j] = y[j]
+                    states[t, h, v, j] = y[j]
+            for j in range(size):
+                final[s, h, v, j] = x[j]
+
+
+@compiled  # type: ignore[untyped-decorator]
+def backward(
+    lo: Any, hi: Any, p: Any, initial: Any, rows: Any, cu: Any, reverse: Any, depth: Any, states: Any,
+    g_states: Any, g_final: Any, grads: Any, g_inputs: Any, g_initial: Any,
+) -> None:  # fmt: skip
+    """Tasks lo..hi of the adjoint; ``g_states`` or ``g_final`` of size 0 is a zero cotangent."""
+    heads, channels, size = initial.shape[1:]
+    x, g, carry = np.empty(size, initial.dtype), np.empty(size, initial.dtype), np.empty(size, initial.dtype)
+    scratch = np.empty((depth, size), initial.dtype)
+    for task in range(lo, hi):
+        s, h = task // heads, task % heads
+        start, stop = cu[s], cu[s + 1]
+        for v in range(channels):
+            carry[:] = 0
+            if g_final.size:
+                for j in range(size):
+                    carry[j] = g_final[s, h, v, j]
+            for i in range(stop - start - 1, -1, -1):
+                t = stop - 1 - i if reverse else start + i
+                before = t + 1 if reverse else t - 1
+                for j in range(size):
+                    x[j] = initial[s, h, v, j] if i == 0 else states[before, h, v, j]
+                    g[j] = carry[j]
+                if g_states.size:
+                    for j in range(size):
+                        g[j] += g_states[t, h, v, j]
+                for j in range(size):
+                    g_inputs[t, h, v, j] = g[j]
+                retreat(p, grads, rows[t], t, h, v, x, g, carry, scratch)
+            for j in range(size):
+                g_initial[s, h, v, j] = carry[j]
+
+
+@compiled  # type: ignore[untyped-decorator]
+def sum_rows(lo: Any, hi: Any, values: Any, rows: Any, out: Any) -> None:
+    """out[r] += the sum of values[t] over the steps t with rows[t] = r, in the order of t."""
+    for task in range(lo, hi):
+        first = task * SUM_COLUMNS
+        last = min(first + SUM_COLUMNS, values.shape[1])
+        for t in range(values.shape[0]):
+            r = rows[t]
+            for c in range(first, last):
+                out[r, c] += values[t, c]
+
+
+@compiled  # type: ignore[untyped-decorator]
+def steps_of_rows(rows: Any, heads: Any, channels: Any, order: Any, offsets: Any) -> None:
+    """Which (step, head, channel), flattened, use which (row, head), flattened: a counting sort.
+
+    Those of row u are order[offsets[u]:offsets[u + 1]], in the order of time.
+    """
+    offsets[:] = 0
+    for t in range(rows.shape[0]):
+        for h in range(heads):
+            offsets[rows[t] * heads + h + 1] += channels
+    for u in range(offsets.shape[0] - 1):
+        offsets[u + 1] += offsets[u]
+    place = offsets.copy()
+    for t in range(rows.shape[0]):
+        for h in range(heads):
+            u = rows[t] * heads + h
+            for v in range(channels):
+                order[place[u]] = (t * heads + h) * channels + v
+                place[u] += 1

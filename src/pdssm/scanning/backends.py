@@ -1,0 +1,100 @@
+"""How a problem is solved: one function for each backend, all with one signature, and the choice between them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from pdssm.errors import BackendError
+from pdssm.kernels import ops
+from pdssm.kernels.associative import Elements, prefix
+from pdssm.scanning.problem import Problem
+from pdssm.transitions import Transition
+from pdssm.transitions.selected import Selected
+
+Solver = Callable[[Problem], tuple[Tensor, Tensor]]
+"""Packed states (T, H, V, N) and final states (S, H, V, N)."""
+
+
+def reference(problem: Problem) -> tuple[Tensor, Tensor]:
+    """Step by step in plain torch: the oracle.  Gradients by autograd, to any order."""
+    problem.check_values()
+    transition, inputs = problem.side_by_side()
+    x = problem.initial
+    states = []
+    for a, b in zip(transition.unbind(1), inputs.unbind(1), strict=True):
+        x = a.plain().apply(x) + b
+        states.append(x)
+    return problem.packed(torch.stack(states, 1))
+
+
+def associative(problem: Problem) -> tuple[Tensor, Tensor]:
+    """Log-depth in plain torch, for the families that are closed under products."""
+    if isinstance(problem.transition, Selected):
+        return _selected(problem, "associative")
+    transition, inputs = problem.side_by_side()
+    if not transition.closed:
+        raise BackendError(
+            f"backend 'associative' composes transitions, and {type(transition).__name__} is not closed under products; "
+            "expected 'reference' or None"
+        )
+    if not torch.compiler.is_compiling():
+        problem.check_values()
+    names = list(transition._batched())
+
+    def build(elements: Elements) -> Transition:
+        return transition._replace(dict(zip(names, elements, strict=True)))
+
+    def combine(later: Elements, earlier: Elements) -> Elements:
+        a, before = build(later[:-1]), build(earlier[:-1])
+        return *a.compose(before)._batched().values(), a.apply(earlier[-1]) + later[-1]
+
+    first = transition[:, 0].apply(problem.initial) + inputs[:, 0]
+    b = torch.cat((first[:, None], inputs[:, 1:]), 1)
+    return problem.packed(prefix(combine, (*transition._batched().values(), b))[-1])
+
+
+def cpu(problem: Problem) -> tuple[Tensor, Tensor]:
+    """The compiled kernels."""
+    if isinstance(problem.transition, Selected):
+        return _selected(problem, "cpu")
+    form = problem.transition.kernel_form()
+    if form is None:
+        raise BackendError(
+            f"backend 'cpu' has no kernel for {type(problem.transition).__name__}; expected 'reference' or None"
+        )
+    return ops.recurrence(
+        form.kind, form.index, form.params, problem.inputs, problem.initial,
+        problem.rows, problem.cu_seqlens, problem.reverse,
+    )  # fmt: skip
+
+
+def _selected(problem: Problem, backend: str) -> tuple[Tensor, Tensor]:
+    assert isinstance(problem.transition, Selected)
+    return problem.transition.recurrence(
+        problem.inputs, problem.initial, problem.rows, problem.cu_seqlens, problem.reverse, backend
+    )
+
+
+BACKENDS: dict[str, Solver] = {"reference": reference, "associative": associative, "cpu": cpu}
+
+
+def choose(problem: Problem, backend: str | None) -> Solver:
+    """The named backend, or the fastest for where the tensors lie now."""
+    transition = problem.transition
+    on_cpu = transition.device.type == "cpu"
+    if backend is None:
+        selected = isinstance(transition, Selected)
+        if on_cpu:
+            return cpu if selected or transition.kernel_form() is not None else reference
+        return associative if selected or transition.closed else reference
+    if backend not in BACKENDS:
+        near = difflib.get_close_matches(backend, BACKENDS, 1)
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        raise BackendError(f"backend is '{backend}'; expected one of {sorted(BACKENDS)} or None{hint}")
+    if backend == "cpu" and not on_cpu:
+        raise BackendError(f"backend 'cpu' reads CPU memory, and the tensors are on {transition.device}; expected None")
+    return BACKENDS[backend]
