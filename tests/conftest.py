@@ -22,7 +22,10 @@ def poisoned_empty(shape: tuple[int, ...], like: torch.Tensor, dtype: torch.dtyp
 @pytest.fixture(autouse=True)
 def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uninitialised buffers are full of NaN: what a kernel forgets to write is seen."""
-    import pdssm.kernels.cpu
+    import pdssm.kernels.cpu.chunked
+    import pdssm.kernels.cpu.loops
+    import pdssm.kernels.cpu.selecting
 
-    for module in (buffers, pdssm.kernels.cpu):
+    cpu = pdssm.kernels.cpu
+    for module in (buffers, cpu, cpu.loops, cpu.selecting, cpu.chunked):
         monkeypatch.setattr(module, "empty", poisoned_empty)

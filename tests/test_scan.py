@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from tests.factories import CLOSED, COMPILED, STRUCTURES, Draw, differentiable, 
 
 # How else a family can be solved; None is what a user gets.
 CASES = [(name, backend) for name in STRUCTURES for backend in ("reference", None)]
+CASES += [(name, "chunked") for name in ("pd", "row_pd", "selected_pd", "selected_row_pd", "noisy_pd", "diagonal")]
 CASES += [(name, "associative") for name in sorted({*CLOSED, "selected_pd", "selected_row_pd", "noisy_pd"})]
 
 seeds = st.integers(0, 2**20)
@@ -27,7 +30,7 @@ def oracle(
     matrices = a.to_dense()
     states: list[Tensor | None] = [None] * len(rows)
     final = []
-    for s, (start, stop) in enumerate(zip(cu[:-1], cu[1:], strict=True)):
+    for s, (start, stop) in enumerate(itertools.pairwise(cu)):
         x = initial[s]
         for t in reversed(range(start, stop)) if reverse else range(start, stop):
             x = (matrices[rows[t]] @ x.mT).mT + inputs[rows[t]]

@@ -11,8 +11,10 @@ There are two ways to the gradient of the hardmax, and both are opponents:
 - *chunked*: both passes work on a few tokens at a time and the backward pass computes the logits again. This needs
   one product more, yet is about twice as fast, since nothing leaves the cache.
 
-Axes: B batch, L length, T = B L tokens, t tokens of a chunk, N state, K dictionary terms. JAX's gradient of a real
-loss is the conjugate of torch's: the cotangent g of a complex x is dL/dRe(x) - i dL/dIm(x), hence no ``conj`` on D here.
+JAX's gradient of a real loss is the conjugate of torch's: the cotangent of a complex x is dL/dRe(x) - i dL/dIm(x),
+hence no ``conj`` on D here.
+
+Axes: B batch, L length, T = B L tokens, t tokens of a chunk, N state, K dictionary terms.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ def _adjoint_sequence(index_LN: jax.Array, diag_LN: jax.Array, gy_LN: jax.Array)
     """gx_t = gy_t + A_{t+1}^T gx_{t+1} of one sequence."""
     # step t uses the transition of t + 1; what follows the last step never matters
     elements = (jnp.roll(index_LN, -1, axis=0), jnp.roll(diag_LN, -1, axis=0), gy_LN)
-    return lax.associative_scan(jax.vmap(_compose_adjoint), elements, reverse=True)[2]
+    gx_LN: jax.Array = lax.associative_scan(jax.vmap(_compose_adjoint), elements, reverse=True)[2]
+    return gx_LN
 
 
 def _hardmax_index(logits_tNN: jax.Array) -> jax.Array:
@@ -203,7 +206,8 @@ def _build(shape: Shape, chunked: bool, dtype: Any = np.float32) -> Callable[[],
     compiled = jax.jit(jax.value_and_grad(partial(_loss, chunked)))
 
     def step() -> tuple[jax.Array, Tree]:
-        return jax.block_until_ready(compiled(tree, w))  # type: ignore[no-any-return]
+        gradients: tuple[jax.Array, Tree] = jax.block_until_ready(compiled(tree, w))  # type: ignore[no-untyped-call]
+        return gradients
 
     return step
 
@@ -239,6 +243,6 @@ def _check(shape: Shape) -> None:
 
 
 if __name__ == "__main__":
-    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
     for checked in (Shape(3, 17, 8, 5), Shape(1, 9, 32, 6), Shape(4, 40, 128, 6)):
         _check(checked)

@@ -23,10 +23,10 @@ Tensors = dict[str, torch.Tensor]
 class Recurrence(NamedTuple):
     """What the generator hands to the recurrence x_t = P_t D_t x_{t-1} + b_t."""
 
-    selector_BLK: torch.Tensor
-    diag_BLN: torch.Tensor
-    input_BLN: torch.Tensor
-    dictionary_KNN: torch.Tensor
+    selector: torch.Tensor  # (B, L, K), on the simplex
+    diag: torch.Tensor  # (B, L, N), complex
+    b: torch.Tensor  # (B, L, N), complex
+    dictionary: torch.Tensor  # (K, column, row)
 
 
 States = Callable[[Recurrence], torch.Tensor]
@@ -70,11 +70,11 @@ def generate(tensors: Tensors) -> Recurrence:
     phase = 2 * math.pi * torch.sigmoid(_mlp(tensors, "phase"))
     real, imaginary = functional.linear(tensors["u"], tensors["input"]).chunk(2, dim=-1)
     return Recurrence(
-        selector_BLK=torch.softmax(functional.linear(tensors["u"], tensors["selector"]), dim=-1),
+        selector=torch.softmax(functional.linear(tensors["u"], tensors["selector"]), dim=-1),
         # not torch.polar: its backward pass goes through the complex phase again and is slower
-        diag_BLN=torch.complex(magnitude * torch.cos(phase), magnitude * torch.sin(phase)),
-        input_BLN=torch.complex(real, imaginary),
-        dictionary_KNN=tensors["dictionary"],
+        diag=torch.complex(magnitude * torch.cos(phase), magnitude * torch.sin(phase)),
+        b=torch.complex(real, imaginary),
+        dictionary=tensors["dictionary"],
     )
 
 

@@ -133,7 +133,8 @@ class PDScan(torch.autograd.Function):
 def states(inputs: Recurrence) -> torch.Tensor:
     """The states x_1 ... x_L, (B, L, N)."""
     time_major = (each.transpose(0, 1).contiguous() for each in inputs[:3])
-    return PDScan.apply(*time_major, inputs.dictionary_KNN).transpose(0, 1)  # type: ignore[no-any-return]
+    states_LBN: torch.Tensor = PDScan.apply(*time_major, inputs.dictionary)  # type: ignore[no-untyped-call]
+    return states_LBN.transpose(0, 1)
 
 
 def build(shape: Shape) -> Step:

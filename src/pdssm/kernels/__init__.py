@@ -1,0 +1,1 @@
+"""Kernels: functions of tensors, and nothing above them."""

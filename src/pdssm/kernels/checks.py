@@ -35,6 +35,7 @@ def check_offsets(cu_seqlens: Tensor, steps: int) -> None:
 
 
 def check_finite(name: str, values: Tensor) -> None:
+    """No NaN, no infinity."""
     if values.numel() == 0:
         return
     low, high = torch.aminmax(values)

@@ -44,8 +44,9 @@ def _shapes(inputs: Tensor, initial: Tensor, rows: Tensor | None) -> tuple[Tenso
 @torch.library.custom_op("pdssm::recurrence", mutates_args=())
 def recurrence(
     kind: str, index: Tensor | None, params: list[Tensor], inputs: Tensor, initial: Tensor,
-    rows: Tensor | None, cu: Tensor, reverse: bool,
+    rows: Tensor | None, cu: Tensor, reverse: bool, cut: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(states, final); ``cut`` forces the three-phase scan of ``kernels/cpu/chunked.py``."""
     from pdssm.kernels import cpu
 
     count, size = inputs.shape[0], inputs.shape[-1]
@@ -56,18 +57,20 @@ def recurrence(
         check_below("index", index, size, "state components")
         index = index.to(torch.int32).contiguous()
     plain = [_plain(param) for param in params]
-    return cpu.scan_forward(kind, index, plain, _plain(inputs), _plain(initial), steps, cu.contiguous(), reverse)
+    return cpu.scan_forward(kind, index, plain, _plain(inputs), _plain(initial), steps, cu.contiguous(), reverse, cut)
 
 
 @recurrence.register_fake
-def _(kind: str, index: Any, params: Any, inputs: Tensor, initial: Tensor, rows: Any, cu: Any, reverse: bool) -> Any:
+def _(
+    kind: str, index: Any, params: Any, inputs: Tensor, initial: Tensor, rows: Any, cu: Any, reverse: bool, cut: bool
+) -> Any:
     return _shapes(inputs, initial, rows)
 
 
 @torch.library.custom_op("pdssm::recurrence_backward", mutates_args=())
 def recurrence_backward(
-    kind: str, index: Tensor | None, params: list[Tensor], initial: Tensor, rows: Tensor | None, cu: Tensor, reverse: bool,
-    states: Tensor, g_states: Tensor | None, g_final: Tensor | None,
+    kind: str, index: Tensor | None, params: list[Tensor], initial: Tensor, rows: Tensor | None, cu: Tensor,
+    reverse: bool, cut: bool, states: Tensor, g_states: Tensor | None, g_final: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
     """[*params' gradients, the inputs', the initial state's]."""
     from pdssm.kernels import cpu
@@ -76,7 +79,8 @@ def recurrence_backward(
     steps = _every_step(rows, count, initial.device)
     grads, g_inputs, g_initial = cpu.scan_backward(
         kind, None if index is None else index.to(torch.int32).contiguous(), [_plain(param) for param in params],
-        _plain(initial), steps, cu.contiguous(), reverse, _plain(states), _maybe_plain(g_states), _maybe_plain(g_final),
+        _plain(initial), steps, cu.contiguous(), reverse, cut,
+        _plain(states), _maybe_plain(g_states), _maybe_plain(g_final),
     )  # fmt: skip
     per_row = [*grads, g_inputs]
     if rows is not None:
@@ -93,6 +97,7 @@ def _(
     rows: Any,
     cu: Any,
     reverse: bool,
+    cut: bool,
     states: Tensor,
     g_states: Any,
     g_final: Any,
@@ -103,16 +108,16 @@ def _(
 
 
 def _save_recurrence(ctx: Any, inputs: Any, output: Any) -> None:
-    kind, index, params, _, initial, rows, cu, reverse = inputs
-    ctx.kind, ctx.reverse, ctx.count = kind, reverse, len(params)
+    kind, index, params, _, initial, rows, cu, reverse, cut = inputs
+    ctx.kind, ctx.options, ctx.count = kind, (reverse, cut), len(params)
     ctx.save_for_backward(index, *params, initial, rows, cu, output[0])
     ctx.set_materialize_grads(False)
 
 
 def _recurrence_gradients(ctx: Any, g_states: Tensor | None, g_final: Tensor | None) -> Any:
     index, *params, initial, rows, cu, states = ctx.saved_tensors
-    grads = recurrence_backward(ctx.kind, index, params, initial, rows, cu, ctx.reverse, states, g_states, g_final)
-    return None, None, grads[: ctx.count], grads[-2], grads[-1], None, None, None
+    grads = recurrence_backward(ctx.kind, index, params, initial, rows, cu, *ctx.options, states, g_states, g_final)
+    return None, None, grads[: ctx.count], grads[-2], grads[-1], None, None, None, None
 
 
 recurrence.register_autograd(_recurrence_gradients, setup_context=_save_recurrence)
@@ -175,21 +180,15 @@ def _(
 
 
 def _pd_forward(
-    index: Tensor,
-    diag: Tensor,
-    inputs: Tensor,
-    initial: Tensor,
-    rows: Tensor,
-    cu: Tensor,
-    reverse: bool,
-    row_form: bool,
-    backend: str,
-) -> tuple[Tensor, Tensor]:
-    if backend == "cpu":
-        from pdssm.kernels import cpu
+    index: Tensor, diag: Tensor, inputs: Tensor, initial: Tensor, rows: Tensor, cu: Tensor, reverse: bool,
+    row_form: bool, backend: str,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    if backend == "associative":
+        return reference.pd_forward(index, diag, inputs, initial, rows, cu, reverse, row_form)
+    from pdssm.kernels import cpu
 
-        return cpu.scan_forward("row_pd" if row_form else "pd", index, [diag], inputs, initial, rows, cu, reverse)
-    return reference.pd_forward(index, diag, inputs, initial, rows, cu, reverse, row_form)
+    kind = "row_pd" if row_form else "pd"
+    return cpu.scan_forward(kind, index, [diag], inputs, initial, rows, cu, reverse, backend == "chunked")
 
 
 @torch.library.custom_op("pdssm::selected_recurrence_backward", mutates_args=())
@@ -207,21 +206,21 @@ def selected_recurrence_backward(
     # In row form the softmax runs over the columns: everything is the column form of the transposed matrices.
     oriented = dictionary.transpose(1, 2) if row_form else dictionary
     impl: Any = reference
-    if backend == "cpu":
-        from pdssm.kernels import cpu as impl  # type: ignore[no-redef]
-
-        g_diag, g_inputs, g_initial, left, right = impl.pd_backward(*args, *cotangents)
-        order, offsets = impl.steps_of_rows(steps, count, heads, channels)
-        g_scores, g_dictionary = impl.surrogate(
-            scores, oriented, index, noise, temperature, left, right, order, offsets
-        )
-    else:
+    if backend == "associative":
         g_diag, g_inputs, g_initial, left, right = impl.pd_backward(*args, *cotangents)
         owner = (steps[:, None, None] * heads + torch.arange(heads, device=steps.device)[:, None]).expand(
             -1, -1, channels
         )
         parts = [_components(factor) for factor in (left, right)]
         g_scores, g_dictionary = impl.surrogate(scores, oriented, noise, temperature, *parts, owner.reshape(-1))
+    else:
+        from pdssm.kernels import cpu as impl
+
+        g_diag, g_inputs, g_initial, left, right = impl.pd_backward(*args, backend == "chunked", *cotangents)
+        order, offsets = impl.steps_of_rows(steps, count, heads, channels)
+        g_scores, g_dictionary = impl.surrogate(
+            scores, oriented, index, noise, temperature, left, right, order, offsets
+        )
     if rows is not None:
         g_diag, g_inputs = impl.sum_rows(g_diag, steps, count), impl.sum_rows(g_inputs, steps, count)
     if row_form:

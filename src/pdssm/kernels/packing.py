@@ -40,7 +40,7 @@ class Uniform:
         self.sequences, self.reverse = sequences, reverse
 
     def pad(self, packed: Tensor) -> Tensor:
-        padded = packed.unflatten(0, (self.sequences, -1))
+        padded = packed.reshape(self.sequences, -1, *packed.shape[1:])
         return padded.flip(1) if self.reverse else padded
 
     def unpad(self, padded: Tensor) -> Tensor:

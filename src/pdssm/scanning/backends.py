@@ -35,14 +35,13 @@ def associative(problem: Problem) -> tuple[Tensor, Tensor]:
     """Log-depth in plain torch, for the families that are closed under products."""
     if isinstance(problem.transition, Selected):
         return _selected(problem, "associative")
-    transition, inputs = problem.side_by_side()
-    if not transition.closed:
+    if not problem.transition.closed:
         raise BackendError(
-            f"backend 'associative' composes transitions, and {type(transition).__name__} is not closed under products; "
-            "expected 'reference' or None"
+            f"backend 'associative' composes transitions, and {type(problem.transition).__name__} is not closed under "
+            "products; expected 'reference' or None"
         )
-    if not torch.compiler.is_compiling():
-        problem.check_values()
+    problem.check_values()
+    transition, inputs = problem.side_by_side()
     names = list(transition._batched())
 
     def build(elements: Elements) -> Transition:
@@ -58,18 +57,28 @@ def associative(problem: Problem) -> tuple[Tensor, Tensor]:
 
 
 def cpu(problem: Problem) -> tuple[Tensor, Tensor]:
-    """The compiled kernels."""
+    """The compiled kernels; on many threads they cut a long sequence of their own accord."""
+    return _compiled(problem, "cpu")
+
+
+def chunked(problem: Problem) -> tuple[Tensor, Tensor]:
+    """The compiled kernels, every sequence cut into pieces that are scanned side by side and joined."""
+    return _compiled(problem, "chunked")
+
+
+def _compiled(problem: Problem, backend: str) -> tuple[Tensor, Tensor]:
     if isinstance(problem.transition, Selected):
-        return _selected(problem, "cpu")
+        return _selected(problem, backend)
     form = problem.transition.kernel_form()
-    if form is None:
+    if form is None or (backend == "chunked" and not problem.transition.closed):
         raise BackendError(
-            f"backend 'cpu' has no kernel for {type(problem.transition).__name__}; expected 'reference' or None"
+            f"backend '{backend}' has no kernel for {type(problem.transition).__name__}; expected 'reference' or None"
         )
-    return ops.recurrence(
-        form.kind, form.index, form.params, problem.inputs, problem.initial,
-        problem.rows, problem.cu_seqlens, problem.reverse,
+    states, final = ops.recurrence(
+        form.kind, form.maps, form.params, problem.inputs, problem.initial,
+        problem.rows, problem.cu_seqlens, problem.reverse, backend == "chunked",
     )  # fmt: skip
+    return states, final
 
 
 def _selected(problem: Problem, backend: str) -> tuple[Tensor, Tensor]:
@@ -79,7 +88,7 @@ def _selected(problem: Problem, backend: str) -> tuple[Tensor, Tensor]:
     )
 
 
-BACKENDS: dict[str, Solver] = {"reference": reference, "associative": associative, "cpu": cpu}
+BACKENDS: dict[str, Solver] = {"reference": reference, "associative": associative, "cpu": cpu, "chunked": chunked}
 
 
 def choose(problem: Problem, backend: str | None) -> Solver:
@@ -95,6 +104,8 @@ def choose(problem: Problem, backend: str | None) -> Solver:
         near = difflib.get_close_matches(backend, BACKENDS, 1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
         raise BackendError(f"backend is '{backend}'; expected one of {sorted(BACKENDS)} or None{hint}")
-    if backend == "cpu" and not on_cpu:
-        raise BackendError(f"backend 'cpu' reads CPU memory, and the tensors are on {transition.device}; expected None")
+    if backend in ("cpu", "chunked") and not on_cpu:
+        raise BackendError(
+            f"backend '{backend}' reads CPU memory, and the tensors are on {transition.device}; expected None"
+        )
     return BACKENDS[backend]

@@ -57,7 +57,9 @@ class Problem:
         return layout.unpad(states), layout.final(states, self.initial)
 
     def check_values(self) -> None:
-        """For the backends whose ops do not look themselves."""
+        """For the backends whose ops do not look themselves; a graph under compilation cannot."""
+        if torch.compiler.is_compiling():
+            return
         if self.rows is not None:
             check_below("rows", self.rows, self.inputs.shape[0], "transitions")
         check_offsets(self.cu_seqlens, self.inputs.shape[0] if self.rows is None else self.rows.shape[0])
@@ -71,6 +73,7 @@ def make_problem(
     rows: Tensor | None,
     reverse: bool,
 ) -> Problem:
+    """Check the arguments of ``scan`` against each other and give them one form."""
     if transition.dtype not in _DTYPES:
         raise DtypeError(
             f"transition is {transition.dtype}; expected one of {', '.join(map(str, _DTYPES))}: "
@@ -122,6 +125,8 @@ def _match_batches(transition: Transition, inputs: Tensor, rows: Tensor | None) 
             f"{(*own, 'V', transition.dim)}, the transition's batch axes and dimension"
         )
     theirs = inputs.shape[: len(own)]
+    if own == theirs:
+        return transition, inputs, extra == 2
     try:
         batch = torch.broadcast_shapes(own, theirs)
     except RuntimeError:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from pdssm.errors import ShapeError
+from pdssm.errors import RangeError, ShapeError
 from pdssm.scanning.scan import scan
 from pdssm.transitions import Transition
 
@@ -37,7 +37,7 @@ def scan_readout(
     if values.shape[:-1] != transition.batch_shape:
         raise ShapeError(f"values has shape {tuple(values.shape)}; expected {(*transition.batch_shape, 'V')}")
     if chunk < 1:
-        raise ShapeError(f"chunk is {chunk}; expected at least 1")
+        raise RangeError(f"chunk is {chunk}; expected at least 1")
     time = values.shape[1]
     sequences = values.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
     shape = (sequences, *values.shape[2:], transition.dim)

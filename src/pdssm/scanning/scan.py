@@ -40,7 +40,9 @@ def scan(
         x_t = A_t x_{t+1} + b_t; the final state is then the one at the start.
     backend
         ``"reference"`` (step by step, plain torch, the oracle), ``"associative"`` (log-depth, plain torch, for
-        families closed under products), ``"cpu"`` (compiled kernels), or None: the best for the tensors' device.
+        families closed under products), ``"cpu"`` (compiled kernels), ``"chunked"`` (the same, each sequence cut
+        into pieces that are scanned side by side and joined through their products), or None: the best for the
+        tensors' device.
 
     Returns
     -------

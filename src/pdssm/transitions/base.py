@@ -22,7 +22,8 @@ class KernelForm(NamedTuple):
     """How a family looks to the compiled kernels: ``kernels/cpu/recurrence.py`` has the kinds."""
 
     kind: str
-    index: Tensor | None
+    maps: Tensor | None
+    """PD's index."""
     params: list[Tensor]
 
 
@@ -73,7 +74,8 @@ class Transition(ABC):
         """Expand all tensors to one batch shape (views, no copies)."""
         fields = self._batched()
         shapes = {name: tensor.shape[: tensor.ndim - self.event_axes[name]] for name, tensor in fields.items()}
-        if len(set(shapes.values())) <= 1:
+        first = next(iter(shapes.values()))
+        if all(shape == first for shape in shapes.values()):  # compared, not hashed: a size may be symbolic
             return
         try:
             batch = torch.broadcast_shapes(*shapes.values())
@@ -204,7 +206,8 @@ class Transition(ABC):
         for size, own in zip(h.shape, self.batch_shape, strict=False):
             if size != own and 1 not in (size, own):
                 raise ShapeError(
-                    f"{name} has batch axes {tuple(h.shape[:-extra])}, which do not broadcast with {tuple(self.batch_shape)}"
+                    f"{name} has batch axes {tuple(h.shape[:-extra])}, which do not broadcast with "
+                    f"{tuple(self.batch_shape)}"
                 )
         return act(h) if extra == 2 else act(h.unsqueeze(-2)).squeeze(-2)
 
@@ -224,6 +227,7 @@ def check_number(name: str, tensor: Tensor) -> None:
 
 
 def check_square(name: str, tensor: Tensor) -> None:
+    """The last two axes are equal."""
     if tensor.shape[-1] != tensor.shape[-2]:
         raise ShapeError(f"{name} has shape {tuple(tensor.shape)}; expected its last two axes to be equal")
 

@@ -29,7 +29,7 @@ import numpy as np
 from numba import njit
 from numba.core.extending import overload
 
-compiled = njit(nogil=True, cache=True, error_model="numpy")
+compiled: Any = njit(nogil=True, cache=True, error_model="numpy")
 
 SUM_COLUMNS = 64  # columns of one task of sum_rows
 
@@ -167,7 +167,7 @@ def block_retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g:
 # ---------------------------------------------------------------------------------------------- Householder
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _inner(keys: Any, r: Any, h: Any, m: Any, y: Any) -> Any:
     """k_m^H y."""
     total = y.dtype.type(0)
@@ -241,17 +241,17 @@ def retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, 
     raise NotImplementedError
 
 
-@overload(advance)  # type: ignore[untyped-decorator]
+@overload(advance)
 def _advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> Any:
     return _FAMILIES[p.instance_class][0]
 
 
-@overload(retreat)  # type: ignore[untyped-decorator]
+@overload(retreat)
 def _retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any) -> Any:
     return _FAMILIES[p.instance_class][1]
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def forward(
     lo: Any,
     hi: Any,
@@ -287,7 +287,7 @@ def forward(
                 final[s, h, v, j] = x[j]
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def backward(
     lo: Any, hi: Any, p: Any, initial: Any, rows: Any, cu: Any, reverse: Any, depth: Any, states: Any,
     g_states: Any, g_final: Any, grads: Any, g_inputs: Any, g_initial: Any,
@@ -320,7 +320,47 @@ def backward(
                 g_initial[s, h, v, j] = carry[j]
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
+def compose_pd(lo: Any, hi: Any, p: Any, rows: Any, cu: Any, reverse: Any, row_form: Any, out: Any) -> None:
+    """The product of the maps of each piece cu[s]..cu[s + 1], into ``out`` (index, diag); a task is (piece, head)."""
+    index, diag = out
+    heads, size = p.diag.shape[1], p.diag.shape[2]
+    kept_index, kept_diag = np.empty(size, index.dtype), np.empty(size, diag.dtype)
+    for task in range(lo, hi):
+        s, h = task // heads, task % heads
+        for j in range(size):
+            index[s, h, j] = j
+            diag[s, h, j] = 1
+        for i in range(cu[s + 1] - cu[s]):
+            r = rows[cu[s + 1] - 1 - i if reverse else cu[s] + i]
+            if row_form:
+                kept_index[:] = index[s, h]
+                kept_diag[:] = diag[s, h]
+            for j in range(size):
+                at = np.uint32(p.index[r, h, j] if row_form else index[s, h, j])
+                if row_form:
+                    index[s, h, j] = kept_index[at]
+                    diag[s, h, j] = p.diag[r, h, j] * kept_diag[at]
+                else:
+                    index[s, h, j] = p.index[r, h, at]
+                    diag[s, h, j] = p.diag[r, h, at] * diag[s, h, j]
+
+
+@compiled
+def compose_diagonal(lo: Any, hi: Any, p: Any, rows: Any, cu: Any, reverse: Any, row_form: Any, out: Any) -> None:
+    """The same for diagonal maps, whose order does not matter."""
+    (diag,) = out
+    heads, size = p.diag.shape[1], p.diag.shape[2]
+    for task in range(lo, hi):
+        s, h = task // heads, task % heads
+        for j in range(size):
+            diag[s, h, j] = 1
+        for t in range(cu[s], cu[s + 1]):
+            for j in range(size):
+                diag[s, h, j] *= p.diag[rows[t], h, j]
+
+
+@compiled
 def sum_rows(lo: Any, hi: Any, values: Any, rows: Any, out: Any) -> None:
     """out[r] += the sum of values[t] over the steps t with rows[t] = r, in the order of t."""
     for task in range(lo, hi):
@@ -332,7 +372,7 @@ def sum_rows(lo: Any, hi: Any, values: Any, rows: Any, out: Any) -> None:
                 out[r, c] += values[t, c]
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def steps_of_rows(rows: Any, heads: Any, channels: Any, order: Any, offsets: Any) -> None:
     """Which (step, head, channel), flattened, use which (row, head), flattened: a counting sort.
 

@@ -46,10 +46,10 @@ BACKWARD_BLOCK = 4
 STEPS = 32  # steps whose factors stay in the cache while dP of one transition is summed
 ROWS = 32
 
-compiled = njit(nogil=True, cache=True, error_model="numpy")
+compiled: Any = njit(nogil=True, cache=True, error_model="numpy")
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _select_eight(u: Any, tile: Any, scores: Any, dictionary: Any, index: Any) -> None:
     rows, terms = dictionary.shape[1], dictionary.shape[2]
     kind = dictionary.dtype.type
@@ -87,7 +87,7 @@ def _select_eight(u: Any, tile: Any, scores: Any, dictionary: Any, index: Any) -
     store(index, (u + 7, tile * LANES), i7)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _select_one(u: Any, tile: Any, scores: Any, dictionary: Any, keys: Any, index: Any) -> None:
     """The same arithmetic for one transition, and the noise where there is any."""
     rows, terms = dictionary.shape[1], dictionary.shape[2]
@@ -104,7 +104,7 @@ def _select_one(u: Any, tile: Any, scores: Any, dictionary: Any, keys: Any, inde
     store(index, (u, tile * LANES), at)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def select(lo: Any, hi: Any, scores: Any, dictionary: Any, keys: Any, bounds: Any, index: Any) -> None:
     """Tasks lo..hi of ``index`` (U, Np), a task being (part of the transitions, tile of columns).
 
@@ -123,7 +123,7 @@ def select(lo: Any, hi: Any, scores: Any, dictionary: Any, keys: Any, bounds: An
             u += 1
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _scratch(rows: Any, columns: Any, like: Any) -> Any:
     """An uninitialised (rows, columns, LANES) buffer that starts on a cache line: no vector straddles two."""
     size = rows * columns * LANES
@@ -132,7 +132,7 @@ def _scratch(rows: Any, columns: Any, like: Any) -> Any:
     return raw[start : start + size].reshape((rows, columns, LANES))
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _outer_pass(u: Any, c: Any, left: Any, right: Any, order: Any, offsets: Any, dP: Any) -> None:
     """dP[:, q] = sum over the steps e of u + q, and over (re, im), of left[e, :] right[e, c:c+LANES]."""
     rows, components = left.shape[1], left.shape[2]
@@ -160,7 +160,7 @@ def _outer_pass(u: Any, c: Any, left: Any, right: Any, order: Any, offsets: Any,
                     store(dP, (a, q, 0), fma(broadcast(left, (e, a, 0)), re, load(dP, (a, q, 0))))
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _copy_pass(u: Any, c: Any, sums: Any, dP: Any) -> None:
     """dP[:, q] from the sums that ``sum_outer`` has made."""
     for q in range(BACKWARD_BLOCK):
@@ -168,7 +168,7 @@ def _copy_pass(u: Any, c: Any, sums: Any, dP: Any) -> None:
             store(dP, (a, q, 0), load(sums, (u + q, a, c)))
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def sum_outer(lo: Any, hi: Any, first: Any, left: Any, right: Any, order: Any, offsets: Any, sums: Any) -> None:
     """sums[i] (N, Np) = dP of transition first + i: a matrix product over its steps, for transitions with many.
 
@@ -224,7 +224,7 @@ def sum_outer(lo: Any, hi: Any, first: Any, left: Any, right: Any, order: Any, o
                 a += 1
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _minus_top(u: Any, tile: Any, factor: Any, scaled: Any, dictionary: Any, index: Any, keys: Any) -> Any:
     """Minus the largest logit of each column, which the forward pass found at ``index``, in units of log2."""
     terms = dictionary.shape[2]
@@ -244,7 +244,7 @@ def _minus_top(u: Any, tile: Any, factor: Any, scaled: Any, dictionary: Any, ind
     return sub(splat(kind(0)), total)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _softmax_pass(
     u: Any,
     tile: Any,
@@ -303,7 +303,7 @@ def _softmax_pass(
     store(norm, (1, 3, 0), div(w3, s3))
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def _gradient_pass(
     u: Any, tile: Any, task: Any, scores: Any, dictionary: Any, dP: Any, e: Any, norm: Any, sums: Any, dM: Any
 ) -> None:
@@ -352,7 +352,7 @@ def _gradient_pass(
             store(sums, (k + 1, 3, 0), f3)
 
 
-@compiled  # type: ignore[untyped-decorator]
+@compiled
 def surrogate(
     lo: Any,
     hi: Any,
@@ -374,9 +374,9 @@ def surrogate(
     """Tasks lo..hi, a task being (part of the transitions, tile of columns).
 
     scores (K, Up), index (Up, Np) and offsets (Up + 1) are padded to whole blocks (no steps there); left is
-    (E, N, C), right (E, C, Np), C the components 1 or 2; part p owns the transitions bounds[p]..bounds[p + 1]; ``sums_of``,
-    where it has a size, holds their dP from ``first`` on, and left, right are not read.  Each task writes its own
-    dscores[tile] (Up, K) and dM[task] (N, K, LANES), which the caller sums over tiles and parts, in order.
+    (E, N, C), right (E, C, Np), C the components 1 or 2; part p owns the transitions bounds[p]..bounds[p + 1];
+    ``sums_of``, where it has a size, holds their dP from ``first`` on, and left, right are not read.  Each task
+    writes its own dscores[tile] (Up, K) and dM[task] (N, K, LANES), which the caller sums, in order.
     """
     rows, terms = dictionary.shape[1], dictionary.shape[2]
     tiles = dictionary.shape[0]

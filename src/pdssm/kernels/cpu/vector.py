@@ -12,14 +12,15 @@ import math
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.datamodel import models, register_default
-from numba.core.extending import intrinsic
+from numba.core import cgutils, extending, types
+from numba.core.datamodel import models, registry
 
 LANES = 16
 
+intrinsic: Any = extending.intrinsic  # what it returns is called from compiled code only
 
-class Vector(types.Type):  # type: ignore[misc]
+
+class Vector(types.Type):
     """``LANES`` numbers of one element type, held in registers."""
 
     def __init__(self, element: Any) -> None:
@@ -27,11 +28,11 @@ class Vector(types.Type):  # type: ignore[misc]
         super().__init__(name=f"vector({element} x {LANES})")
 
 
-@register_default(Vector)
-class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+@registry.register_default(Vector)
+class VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, fe_type: Vector) -> None:
         element = manager.lookup(fe_type.element).get_value_type()
-        super().__init__(manager, fe_type, ir.VectorType(element, LANES))
+        super().__init__(manager, fe_type, ir.VectorType(element, LANES))  # type: ignore[no-untyped-call]
 
 
 def _call(builder: Any, name: str, *operands: Any) -> Any:
@@ -60,7 +61,7 @@ def _element_pointer(context: Any, builder: Any, signature: Any, args: Any) -> A
     return builder.bitcast(pointer, ir.VectorType(element, LANES).as_pointer()), context.get_abi_sizeof(element)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def load(typing_context: Any, array: Any, index: Any) -> Any:
     """``LANES`` neighbours of ``array``'s last axis, from ``index`` (a tuple) on."""
 
@@ -71,7 +72,7 @@ def load(typing_context: Any, array: Any, index: Any) -> Any:
     return Vector(array.dtype)(array, index), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def store(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer, size = _element_pointer(context, builder, signature, args)
@@ -81,7 +82,7 @@ def store(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     return types.void(array, index, value), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def broadcast(typing_context: Any, array: Any, index: Any) -> Any:
     """``array[index]`` in every lane (``splat(array[index])`` without Python's negative indices)."""
 
@@ -93,7 +94,7 @@ def broadcast(typing_context: Any, array: Any, index: Any) -> Any:
     return Vector(array.dtype)(array, index), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def splat(typing_context: Any, scalar: Any) -> Any:
     """The same number in every lane."""
 
@@ -120,7 +121,7 @@ mul = _binary("fmul", "a * b")
 div = _binary("fdiv", "a / b")
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
     """a * b + c, rounded once; vectors or scalars."""
 
@@ -130,7 +131,7 @@ def fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
     return a(a, b, c), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def where_greater(typing_context: Any, a: Any, b: Any, yes: Any, no: Any) -> Any:
     """``yes`` in the lanes where a > b, else ``no``."""
 
@@ -140,7 +141,7 @@ def where_greater(typing_context: Any, a: Any, b: Any, yes: Any, no: Any) -> Any
     return yes(a, b, yes, no), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def sum_lanes(typing_context: Any, a: Any) -> Any:
     """The lanes' sum, halving the vector each time: a fixed order."""
 
@@ -160,7 +161,7 @@ def sum_lanes(typing_context: Any, a: Any) -> Any:
     return a.element(a), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def elements_of_rows(typing_context: Any, rows: Any, stride: Any) -> Any:
     """``rows * stride + lane``: where each lane's element lies when lane l is in row rows[l]; int32."""
 
@@ -171,7 +172,7 @@ def elements_of_rows(typing_context: Any, rows: Any, stride: Any) -> Any:
     return rows(rows, stride), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def only_lane(typing_context: Any, a: Any, lane: Any) -> Any:
     """``a`` in lane ``lane``, zero in the others."""
 
@@ -195,7 +196,7 @@ _POWERS = {
 }
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def exp2_negative(typing_context: Any, x: Any) -> Any:
     """2^x for x <= 0 (a rounding above is fine); below the smallest normal number, that number."""
 
@@ -224,7 +225,7 @@ def exp2_negative(typing_context: Any, x: Any) -> Any:
     return x(x), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def gather(typing_context: Any, array: Any, index: Any, at: Any) -> Any:
     """Lane l gets the element at[l] elements behind ``array[index]``; ``at`` is a vector of int32."""
 
@@ -264,7 +265,7 @@ def _log(builder: Any, value: Any, bits: Any, integer: Any, mantissa: int, bias:
     return _call(builder, "fma", builder.sitofp(exponent, kind), constant(0.6931471805599453), builder.fmul(s, series))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def gumbel(typing_context: Any, like: Any, key: Any, row: Any, column: Any) -> Any:
     """Standard Gumbel noise for ``LANES`` columns from ``column`` on: a hash of (key, row, column), no state.
 

@@ -1,0 +1,61 @@
+"""How things are measured: in turns, in one process, on the machine that is described beside the result."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+Step = Callable[[], object]
+
+
+def side_by_side(steps: dict[str, Step], seconds: float) -> dict[str, float]:
+    """Median seconds a call of each, in turns until ``seconds`` are over (at least 3 rounds).
+
+    Turns, because the machine is shared: what slows one slows the others in the same round.
+    """
+    for step in steps.values():
+        step()
+        step()
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until or min(map(len, times.values())) < 3:
+        for name, step in steps.items():
+            step()  # the turn's first call finds another's data in the caches
+            start = time.perf_counter()
+            step()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(spent) for name, spent in times.items()}
+
+
+def machine() -> dict[str, object]:
+    """What the figures were measured on."""
+    cpu = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "commit": commit.stdout.strip(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def in_fresh_process(code: str, **environment: str) -> str:
+    """The last line that ``code`` prints in a Python of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, **environment}
+    )
+    return done.stdout.strip().splitlines()[-1]
