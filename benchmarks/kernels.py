@@ -21,7 +21,7 @@ from benchmarks.measure import Step, in_fresh_process, machine, side_by_side
 from benchmarks.opponents import OPPONENTS, Shape
 from pdssm import PDSSM, ComplexDiagonal
 
-NEEDS = {"jax": "jax", "block-diagonal": "slices"}  # an opponent's package
+NEEDS = {"jax": "jax", "jax-tuned": "jax", "jax-chunked": "jax", "block-diagonal": "slices"}  # an opponent's package
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ def growth(seconds: float) -> Figure:
     steps = {f"L={length}": pd_step(Shape(1, length, 128, 6)) for length in (4096, 65536)}
     times = side_by_side(steps, seconds)
     ratio = times["L=65536"] / times["L=4096"]
-    return Figure("time growth, 16x the length", "L=4,096 to 65,536, B=1, N=128", "at most 18x", "16x", f"{ratio:.1f}x", ratio, ratio <= 18, times)  # fmt: skip
+    at = "L=4,096 to 65,536, B=1, N=128"
+    return Figure("time growth, 16x the length", at, "at most 18x", "16x", f"{ratio:.1f}x", ratio, ratio <= 18, times)
 
 
 MEMORY = """
@@ -137,7 +138,9 @@ def memory(quick: bool) -> Figure:
     """What a step needs beside the parameters, the input and their gradients: growth of the peak in a fresh process."""
     length = 4096 if quick else 16384
     value = float(in_fresh_process(MEMORY.format(length=length)))
-    return Figure("extra memory of a PD step", f"N=512, L={length:,}, B=1", "at most 200 B per state entry", "120 B", f"{value:.0f} B", value, value <= 200, {})  # fmt: skip
+    must = "at most 200 B per state entry"
+    at = f"N=512, L={length:,}, B=1"
+    return Figure("extra memory of a PD step", at, must, "120 B", f"{value:.0f} B", value, value <= 200, {})
 
 
 FIRST_CALL = """
@@ -169,6 +172,10 @@ def figures(quick: bool) -> list[Figure]:
         lambda: versus("PD step vs plain torch done well", "plain-torch", Shape(8, 1024, 128, 6), None, 10, seconds),
         lambda: versus("PD step vs JAX associative scan", "jax", Shape(4, 1024, 128, 6), 6, 9, seconds),
         lambda: versus("PD step vs JAX associative scan", "jax", Shape(1, 64, 512, 6), 15, 30, seconds),
+        lambda: versus("PD step vs JAX, argmax tuned", "jax-tuned", Shape(4, 1024, 128, 6), None, 9, seconds),
+        lambda: versus("PD step vs JAX, argmax tuned", "jax-tuned", Shape(1, 64, 512, 6), None, 30, seconds),
+        lambda: versus("PD step vs JAX, nothing stored", "jax-chunked", Shape(4, 1024, 128, 6), None, 9, seconds),
+        lambda: versus("PD step vs JAX, nothing stored", "jax-chunked", Shape(1, 64, 512, 6), None, 30, seconds),
         lambda: versus("PD step vs block-diagonal SLiCE", "block-diagonal", Shape(4, 1024, 128, 6), 1.0, 1.3, seconds),
         lambda: against_diagonal(seconds),
         lambda: with_rows(seconds),

@@ -27,5 +27,5 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     import pdssm.kernels.cpu.selecting
 
     cpu = pdssm.kernels.cpu
-    for module in (buffers, cpu, cpu.loops, cpu.selecting, cpu.chunked):
+    for module in (cpu, cpu.loops, cpu.selecting, cpu.chunked, buffers):
         monkeypatch.setattr(module, "empty", poisoned_empty)

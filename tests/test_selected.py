@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import pdssm.kernels.cpu
+import pdssm.kernels.cpu.loops
+import pdssm.kernels.cpu.selecting
 from pdssm import SelectedPD, SelectedRowPD, scan
 from pdssm.kernels import ops, reference
 from tests.factories import Draw, real_loss, relative_error
@@ -169,7 +171,8 @@ def test_nothing_of_steps_times_n_squared(monkeypatch: pytest.MonkeyPatch) -> No
         sizes.append(buffer.nbytes)
         return buffer
 
-    monkeypatch.setattr(pdssm.kernels.cpu, "empty", recording)
+    for module in (pdssm.kernels.cpu, pdssm.kernels.cpu.loops, pdssm.kernels.cpu.selecting):
+        monkeypatch.setattr(module, "empty", recording)
     draw = Draw(4, torch.complex64)
     leaves = [draw.reals(2000, 4), draw.reals(4, 64, 64), draw(2000, 64), draw(2000, 64)]
     scores, dictionary, diag, inputs = (leaf.requires_grad_() for leaf in leaves)

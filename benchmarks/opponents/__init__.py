@@ -52,6 +52,13 @@ def _jax(shape: Shape) -> Step:
     return build(shape)
 
 
+def _jax_tuned(shape: Shape) -> Step:
+    """The same with an argmax that XLA vectorises."""
+    from .jax_scan import build_tuned
+
+    return build_tuned(shape)
+
+
 def _jax_chunked(shape: Shape) -> Step:
     """The same in JAX, with the logits and their softmax only ever for a few tokens at a time."""
     from .jax_scan import build_chunked
@@ -77,6 +84,7 @@ OPPONENTS: dict[str, Callable[[Shape], Step]] = {
     "published": _published,
     "plain-torch": _plain_torch,
     "jax": _jax,
+    "jax-tuned": _jax_tuned,
     "jax-chunked": _jax_chunked,
     "lstm": _lstm,
     "block-diagonal": _block_diagonal,

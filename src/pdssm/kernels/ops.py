@@ -77,14 +77,15 @@ def recurrence_backward(
 
     count = params[0].shape[0]
     steps = _every_step(rows, count, initial.device)
+    place, offsets = (steps, None) if rows is None else cpu.sort_steps(steps, count)
     grads, g_inputs, g_initial = cpu.scan_backward(
         kind, None if index is None else index.to(torch.int32).contiguous(), [_plain(param) for param in params],
-        _plain(initial), steps, cu.contiguous(), reverse, cut,
+        _plain(initial), steps, place, cu.contiguous(), reverse, cut,
         _plain(states), _maybe_plain(g_states), _maybe_plain(g_final),
     )  # fmt: skip
     per_row = [*grads, g_inputs]
-    if rows is not None:
-        per_row = [cpu.sum_rows(grad, steps, count) for grad in per_row]
+    if offsets is not None:
+        per_row = [cpu.sum_rows(grad, offsets) for grad in per_row]
     return [*per_row, g_initial]
 
 
@@ -201,28 +202,33 @@ def selected_recurrence_backward(
     count, heads, size = diag.shape
     channels = initial.shape[2]
     steps = _every_step(rows, count, diag.device)
-    args = index.view(count, heads, size), _plain(diag), _plain(initial), steps, cu.contiguous(), reverse, row_form
+    maps = index.view(count, heads, size), _plain(diag), _plain(initial), steps
     cotangents = _plain(states), _maybe_plain(g_states), _maybe_plain(g_final)
     # In row form the softmax runs over the columns: everything is the column form of the transposed matrices.
     oriented = dictionary.transpose(1, 2) if row_form else dictionary
-    impl: Any = reference
     if backend == "associative":
-        g_diag, g_inputs, g_initial, left, right = impl.pd_backward(*args, *cotangents)
+        g_diag, g_inputs, g_initial, left, right = reference.pd_backward(
+            *maps, cu.contiguous(), reverse, row_form, *cotangents
+        )
         owner = (steps[:, None, None] * heads + torch.arange(heads, device=steps.device)[:, None]).expand(
             -1, -1, channels
         )
-        parts = [_components(factor) for factor in (left, right)]
-        g_scores, g_dictionary = impl.surrogate(scores, oriented, noise, temperature, *parts, owner.reshape(-1))
-    else:
-        from pdssm.kernels import cpu as impl
-
-        g_diag, g_inputs, g_initial, left, right = impl.pd_backward(*args, backend == "chunked", *cotangents)
-        order, offsets = impl.steps_of_rows(steps, count, heads, channels)
-        g_scores, g_dictionary = impl.surrogate(
-            scores, oriented, index, noise, temperature, left, right, order, offsets
+        g_scores, g_dictionary = reference.surrogate(
+            scores, oriented, noise, temperature, _components(left), _components(right), owner.reshape(-1)
         )
-    if rows is not None:
-        g_diag, g_inputs = impl.sum_rows(g_diag, steps, count), impl.sum_rows(g_inputs, steps, count)
+        if rows is not None:
+            g_diag, g_inputs = (reference.sum_rows(grad, steps, count) for grad in (g_diag, g_inputs))
+    else:
+        from pdssm.kernels import cpu
+
+        place, offsets = (steps, torch.arange(count + 1)) if rows is None else cpu.sort_steps(steps, count)
+        g_diag, g_inputs, g_initial, left, right = cpu.pd_backward(
+            *maps, place, cu.contiguous(), reverse, row_form, backend == "chunked", *cotangents
+        )
+        users = cpu.steps_of_rows(offsets, heads, channels)
+        g_scores, g_dictionary = cpu.surrogate(scores, oriented, index, noise, temperature, left, right, *users)
+        if rows is not None:
+            g_diag, g_inputs = (cpu.sum_rows(grad, offsets) for grad in (g_diag, g_inputs))
     if row_form:
         g_dictionary = g_dictionary.transpose(1, 2).contiguous()
     return g_scores, g_dictionary, g_diag, g_inputs, g_initial

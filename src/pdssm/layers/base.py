@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from pdssm.errors import ShapeError
 from pdssm.generators import Generator
+from pdssm.generators.base import Linear
 from pdssm.scanning import scan
 
 
@@ -19,7 +20,7 @@ class LinearRecurrence(nn.Module):
     def __init__(self, generator: Generator) -> None:
         super().__init__()
         self.generator = generator
-        self.readout = nn.Linear(2 * generator.state_dim, generator.dim)
+        self.readout = Linear(2 * generator.state_dim, generator.dim)
 
     def forward(self, x: Tensor, *, rows: Tensor | None = None, cu_seqlens: Tensor | None = None) -> Tensor:
         """``(batch, time, dim)`` to the same; with ``rows`` ``(batch, time)``, x is a table ``(rows, dim)``.

@@ -100,17 +100,17 @@ def _starts(states: Tensor, initial: Tensor, cu: Tensor, cuts: Tensor, pieces: i
 
 
 def backward(
-    kind: str, index: Tensor | None, params: list[Tensor], initial: Tensor, rows: Tensor, cu: Tensor, reverse: bool,
-    states: Tensor, g_states: Tensor | None, g_final: Tensor | None, right: Tensor | None, pieces: int,
+    kind: str, index: Tensor | None, params: list[Tensor], initial: Tensor, rows: Tensor, place: Tensor, cu: Tensor,
+    reverse: bool, states: Tensor, g_states: Tensor | None, g_final: Tensor | None, right: Tensor | None, pieces: int,
 ) -> tuple[list[Tensor], Tensor, Tensor]:  # fmt: skip
     """``scan_backward`` in three phases: the joints are the adjoint recurrence, from the last piece to the first."""
     cuts = _cut(cu, pieces)
     starts = _starts(states, initial, cu, cuts, pieces, reverse)
-    _, _, local = scan_backward(kind, index, params, starts, rows, cuts, reverse, states, g_states, None)
+    _, _, local = scan_backward(kind, index, params, starts, rows, place, cuts, reverse, states, g_states, None)
     maps, (diag,) = _products(kind, index, params, rows, cuts, reverse)
     last = torch.zeros_like(initial) if g_final is None else g_final
     ends = _joined(_ADJOINT[kind], maps, [diag.conj().resolve_conj()], local, last, pieces, not reverse)
     grads, g_inputs, g_first = scan_backward(
-        kind, index, params, starts, rows, cuts, reverse, states, g_states, ends, right
+        kind, index, params, starts, rows, place, cuts, reverse, states, g_states, ends, right
     )
     return grads, g_inputs, g_first.unflatten(0, (-1, pieces))[:, -1 if reverse else 0].contiguous()

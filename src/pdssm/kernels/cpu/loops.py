@@ -59,10 +59,10 @@ def scan_forward(
 
 
 def scan_backward(
-    kind: str, index: Tensor | None, params: list[Tensor], initial: Tensor, rows: Tensor, cu: Tensor, reverse: bool,
-    states: Tensor, g_states: Tensor | None, g_final: Tensor | None, right: Tensor | None = None,
+    kind: str, index: Tensor | None, params: list[Tensor], initial: Tensor, rows: Tensor, place: Tensor, cu: Tensor,
+    reverse: bool, states: Tensor, g_states: Tensor | None, g_final: Tensor | None, right: Tensor | None = None,
 ) -> tuple[list[Tensor], Tensor, Tensor]:  # fmt: skip
-    """Per step, the gradients of the parameters and the inputs; per sequence, that of the initial state.
+    """Per step, at its place, the gradients of the parameters and inputs; per sequence, the initial state's.
 
     ``right`` (PD only) receives the right factor of dP, see ``recurrence.pd_retreat``.
     """
@@ -76,7 +76,7 @@ def scan_backward(
         real = initial.real.dtype
         outputs.append(array(torch.empty((0, 0, 0, 0, 0), dtype=real) if right is None else right))
     cotangents = [array(initial.new_empty((0, 0, 0, 0)) if g is None else g) for g in (g_states, g_final)]
-    arrays = [array(tensor) for tensor in (initial, rows, cu)]
+    arrays = [array(tensor) for tensor in (initial, rows, place, cu)]
     run(
         recurrence.backward, sequences * heads, 8 * states.numel(),
         bind(kind, index, params), *arrays, reverse, _depth(kind, params), array(states), *cotangents,
@@ -85,18 +85,17 @@ def scan_backward(
     return grads, g_inputs, g_initial
 
 
-def sum_rows(values: Tensor, rows: Tensor, count: int) -> Tensor:
-    """(T, ...) to (count, ...): the sum over the steps of each row."""
+def sort_steps(rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Each step's place among the steps sorted by row, and the rows' offsets there."""
+    place, offsets = torch.empty_like(rows), torch.empty(count + 1, dtype=torch.int64)
+    recurrence.sort_steps(array(rows), array(place), array(offsets))
+    return place, offsets
+
+
+def sum_rows(values: Tensor, offsets: Tensor) -> Tensor:
+    """(T, ...) sorted by row to (rows, ...): the sum of each row's steps."""
     flat = values.reshape(values.shape[0], -1)
-    out = torch.zeros((count, flat.shape[1]), dtype=values.dtype)
+    out = torch.empty((offsets.shape[0] - 1, flat.shape[1]), dtype=values.dtype)
     tasks = -(-flat.shape[1] // recurrence.SUM_COLUMNS)
-    run(recurrence.sum_rows, tasks, flat.numel(), array(flat), array(rows), array(out))
-    return out.reshape(count, *values.shape[1:])
-
-
-def steps_of_rows(rows: Tensor, count: int, heads: int, channels: int) -> tuple[Tensor, Tensor]:
-    """The steps that use each transition, as (order, offsets); see ``recurrence.steps_of_rows``."""
-    order = torch.empty(rows.shape[0] * heads * channels, dtype=torch.int64)
-    offsets = torch.empty(count * heads + 1, dtype=torch.int64)
-    recurrence.steps_of_rows(array(rows), heads, channels, array(order), array(offsets))
-    return order, offsets
+    run(recurrence.sum_rows, tasks, flat.numel(), array(flat), array(offsets), array(out))
+    return out.reshape(-1, *values.shape[1:])

@@ -18,7 +18,7 @@ being the differential:
     g_parameters[t] = the parameters' share of  gx_t x_{t-1}^H.
 
 A task is one head of one sequence and its loop is sequential, so its rounding is the same on any number of
-threads.  The adjoint writes per step; ``sum_rows`` then adds up the steps that share a row, in order.
+threads.  The adjoint writes step t's gradients at place[t], which sorts them by row; ``sum_rows`` adds those of a row.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ def forward(
 
 @compiled
 def backward(
-    lo: Any, hi: Any, p: Any, initial: Any, rows: Any, cu: Any, reverse: Any, depth: Any, states: Any,
+    lo: Any, hi: Any, p: Any, initial: Any, rows: Any, place: Any, cu: Any, reverse: Any, depth: Any, states: Any,
     g_states: Any, g_final: Any, grads: Any, g_inputs: Any, g_initial: Any,
 ) -> None:  # fmt: skip
     """Tasks lo..hi of the adjoint; ``g_states`` or ``g_final`` of size 0 is a zero cotangent."""
@@ -314,8 +314,8 @@ def backward(
                     for j in range(size):
                         g[j] += g_states[t, h, v, j]
                 for j in range(size):
-                    g_inputs[t, h, v, j] = g[j]
-                retreat(p, grads, rows[t], t, h, v, x, g, carry, scratch)
+                    g_inputs[place[t], h, v, j] = g[j]
+                retreat(p, grads, rows[t], place[t], h, v, x, g, carry, scratch)
             for j in range(size):
                 g_initial[s, h, v, j] = carry[j]
 
@@ -361,33 +361,28 @@ def compose_diagonal(lo: Any, hi: Any, p: Any, rows: Any, cu: Any, reverse: Any,
 
 
 @compiled
-def sum_rows(lo: Any, hi: Any, values: Any, rows: Any, out: Any) -> None:
-    """out[r] += the sum of values[t] over the steps t with rows[t] = r, in the order of t."""
-    for task in range(lo, hi):
-        first = task * SUM_COLUMNS
-        last = min(first + SUM_COLUMNS, values.shape[1])
-        for t in range(values.shape[0]):
-            r = rows[t]
-            for c in range(first, last):
-                out[r, c] += values[t, c]
+def sort_steps(rows: Any, place: Any, offsets: Any) -> None:
+    """A stable counting sort: step t of row r gets place[t] in offsets[r]..offsets[r + 1]."""
+    offsets[:] = 0
+    for t in range(rows.shape[0]):
+        offsets[rows[t] + 1] += 1
+    for r in range(offsets.shape[0] - 1):
+        offsets[r + 1] += offsets[r]
+    following = offsets.copy()
+    for t in range(rows.shape[0]):
+        place[t] = following[rows[t]]
+        following[rows[t]] += 1
 
 
 @compiled
-def steps_of_rows(rows: Any, heads: Any, channels: Any, order: Any, offsets: Any) -> None:
-    """Which (step, head, channel), flattened, use which (row, head), flattened: a counting sort.
-
-    Those of row u are order[offsets[u]:offsets[u + 1]], in the order of time.
-    """
-    offsets[:] = 0
-    for t in range(rows.shape[0]):
-        for h in range(heads):
-            offsets[rows[t] * heads + h + 1] += channels
-    for u in range(offsets.shape[0] - 1):
-        offsets[u + 1] += offsets[u]
-    place = offsets.copy()
-    for t in range(rows.shape[0]):
-        for h in range(heads):
-            u = rows[t] * heads + h
-            for v in range(channels):
-                order[place[u]] = (t * heads + h) * channels + v
-                place[u] += 1
+def sum_rows(lo: Any, hi: Any, values: Any, offsets: Any, out: Any) -> None:
+    """out[r] = the sum of the values at the places of row r, in their order; a task is SUM_COLUMNS columns."""
+    for task in range(lo, hi):
+        first = task * SUM_COLUMNS
+        last = min(first + SUM_COLUMNS, values.shape[1])
+        for r in range(out.shape[0]):
+            for c in range(first, last):
+                out[r, c] = 0
+            for place in range(offsets[r], offsets[r + 1]):
+                for c in range(first, last):
+                    out[r, c] += values[place, c]

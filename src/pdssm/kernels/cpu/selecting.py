@@ -87,7 +87,8 @@ def surrogate(
         some = min(block, padded - first)
         sums = empty((some if summed else 0, size, tiles * LANES), scores)
         if summed:
-            run(selection.sum_outer, some * tiles, left.numel() * tiles, first, *steps, array(sums))
+            groups = min(2, tiles)
+            run(selection.sum_outer, some * groups, left.numel() * tiles, first, *steps, groups, array(sums))
         bounds = first + _parts(some, tiles, selection.BACKWARD_BLOCK)
         parts = len(bounds) - 1
         g_tiles = empty((parts * tiles, size, terms, LANES), scores)

@@ -43,7 +43,7 @@ from pdssm.kernels.cpu.vector import (
 
 FORWARD_BLOCK = 8  # transitions whose logits share one pass over the dictionary
 BACKWARD_BLOCK = 4
-STEPS = 32  # steps whose factors stay in the cache while dP of one transition is summed
+STEPS = 16  # steps whose factors stay in the cache while dP of one transition is summed
 ROWS = 32
 
 compiled: Any = njit(nogil=True, cache=True, error_model="numpy")
@@ -169,58 +169,68 @@ def _copy_pass(u: Any, c: Any, sums: Any, dP: Any) -> None:
 
 
 @compiled
-def sum_outer(lo: Any, hi: Any, first: Any, left: Any, right: Any, order: Any, offsets: Any, sums: Any) -> None:
+def _add_outer(i: Any, a: Any, c: Any, start: Any, stop: Any, left: Any, right: Any, order: Any, sums: Any) -> None:
+    """sums[i, a:a+8, c:c+LANES] += left x right over the steps start..stop: eight sums stay in registers."""
+    t0, t1 = load(sums, (i, a, c)), load(sums, (i, a + 1, c))
+    t2, t3 = load(sums, (i, a + 2, c)), load(sums, (i, a + 3, c))
+    t4, t5 = load(sums, (i, a + 4, c)), load(sums, (i, a + 5, c))
+    t6, t7 = load(sums, (i, a + 6, c)), load(sums, (i, a + 7, c))
+    for s in range(start, stop):
+        e = order[s]
+        r = load(right, (e, 0, c))
+        t0, t1 = fma(broadcast(left, (e, a, 0)), r, t0), fma(broadcast(left, (e, a + 1, 0)), r, t1)
+        t2, t3 = fma(broadcast(left, (e, a + 2, 0)), r, t2), fma(broadcast(left, (e, a + 3, 0)), r, t3)
+        t4, t5 = fma(broadcast(left, (e, a + 4, 0)), r, t4), fma(broadcast(left, (e, a + 5, 0)), r, t5)
+        t6, t7 = fma(broadcast(left, (e, a + 6, 0)), r, t6), fma(broadcast(left, (e, a + 7, 0)), r, t7)
+        if left.shape[2] == 2:
+            r = load(right, (e, 1, c))
+            t0, t1 = fma(broadcast(left, (e, a, 1)), r, t0), fma(broadcast(left, (e, a + 1, 1)), r, t1)
+            t2, t3 = fma(broadcast(left, (e, a + 2, 1)), r, t2), fma(broadcast(left, (e, a + 3, 1)), r, t3)
+            t4, t5 = fma(broadcast(left, (e, a + 4, 1)), r, t4), fma(broadcast(left, (e, a + 5, 1)), r, t5)
+            t6, t7 = fma(broadcast(left, (e, a + 6, 1)), r, t6), fma(broadcast(left, (e, a + 7, 1)), r, t7)
+    store(sums, (i, a, c), t0)
+    store(sums, (i, a + 1, c), t1)
+    store(sums, (i, a + 2, c), t2)
+    store(sums, (i, a + 3, c), t3)
+    store(sums, (i, a + 4, c), t4)
+    store(sums, (i, a + 5, c), t5)
+    store(sums, (i, a + 6, c), t6)
+    store(sums, (i, a + 7, c), t7)
+
+
+@compiled
+def sum_outer(
+    lo: Any, hi: Any, first: Any, left: Any, right: Any, order: Any, offsets: Any, groups: Any, sums: Any
+) -> None:
     """sums[i] (N, Np) = dP of transition first + i: a matrix product over its steps, for transitions with many.
 
-    A task is (transition, tile); a few rows of the tile stay in registers over STEPS steps.
+    A task is (transition, group of tiles).  A few steps at a time go through all its tiles, so that their factors
+    are fetched from memory once: they lie far apart, and a miss costs more than the arithmetic.
     """
     rows, components = left.shape[1], left.shape[2]
     tiles = sums.shape[2] // LANES
     zero = splat(sums.dtype.type(0))
     for task in range(lo, hi):
-        i, c = task // tiles, task % tiles * LANES
+        i, group = task // groups, task % groups
         begin, end = offsets[first + i], offsets[first + i + 1]
+        low, high = group * tiles // groups * LANES, (group + 1) * tiles // groups * LANES
         for a in range(rows):
-            store(sums, (i, a, c), zero)
+            for c in range(low, high, LANES):
+                store(sums, (i, a, c), zero)
         for start in range(begin, end, STEPS):
             stop = min(start + STEPS, end)
             a = 0
             while a + 8 <= rows:
-                t0, t1, t2, t3 = (
-                    load(sums, (i, a, c)),
-                    load(sums, (i, a + 1, c)),
-                    load(sums, (i, a + 2, c)),
-                    load(sums, (i, a + 3, c)),
-                )
-                t4, t5, t6, t7 = (
-                    load(sums, (i, a + 4, c)),
-                    load(sums, (i, a + 5, c)),
-                    load(sums, (i, a + 6, c)),
-                    load(sums, (i, a + 7, c)),
-                )
-                for s in range(start, stop):
-                    e = order[s]
-                    for p in range(components):
-                        r = load(right, (e, p, c))
-                        t0, t1 = fma(broadcast(left, (e, a, p)), r, t0), fma(broadcast(left, (e, a + 1, p)), r, t1)
-                        t2, t3 = fma(broadcast(left, (e, a + 2, p)), r, t2), fma(broadcast(left, (e, a + 3, p)), r, t3)
-                        t4, t5 = fma(broadcast(left, (e, a + 4, p)), r, t4), fma(broadcast(left, (e, a + 5, p)), r, t5)
-                        t6, t7 = fma(broadcast(left, (e, a + 6, p)), r, t6), fma(broadcast(left, (e, a + 7, p)), r, t7)
-                store(sums, (i, a, c), t0)
-                store(sums, (i, a + 1, c), t1)
-                store(sums, (i, a + 2, c), t2)
-                store(sums, (i, a + 3, c), t3)
-                store(sums, (i, a + 4, c), t4)
-                store(sums, (i, a + 5, c), t5)
-                store(sums, (i, a + 6, c), t6)
-                store(sums, (i, a + 7, c), t7)
+                for c in range(low, high, LANES):
+                    _add_outer(i, a, c, start, stop, left, right, order, sums)
                 a += 8
             while a < rows:
-                total = load(sums, (i, a, c))
-                for s in range(start, stop):
-                    for p in range(components):
-                        total = fma(broadcast(left, (order[s], a, p)), load(right, (order[s], p, c)), total)
-                store(sums, (i, a, c), total)
+                for c in range(low, high, LANES):
+                    total = load(sums, (i, a, c))
+                    for s in range(start, stop):
+                        for p in range(components):
+                            total = fma(broadcast(left, (order[s], a, p)), load(right, (order[s], p, c)), total)
+                    store(sums, (i, a, c), total)
                 a += 1
 
 
