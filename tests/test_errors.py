@@ -13,19 +13,23 @@ from torch import Tensor
 from pdssm import (
     PD,
     PDSSM,
+    SDSSM,
     BlockDiagonal,
     Dense,
     Diagonal,
     DiagonalDense,
     DiagonalPlusLowRank,
     Householder,
+    ModelConfig,
     PDSSMError,
     SelectedPD,
+    SequenceModel,
     WalshHadamard,
     scan,
     scan_readout,
 )
-from pdssm.errors import BackendError, DeviceError, DtypeError, RangeError, ShapeError
+from pdssm.errors import BackendError, ChoiceError, DeviceError, DtypeError, FileError, RangeError, ShapeError
+from pdssm.layers import ConvState, GivenPDSSM
 
 
 def t(*shape: int) -> Tensor:
@@ -42,6 +46,10 @@ def diagonal(batch: int = 1, time: int = 5, n: int = 4) -> Diagonal:
 
 def selected(**changes: Any) -> SelectedPD:
     return SelectedPD(**{"scores": t(1, 5, 3), "dictionary": t(3, 4, 4), "diag": t(1, 5, 4), **changes})
+
+
+def model(**changes: Any) -> SequenceModel:
+    return SequenceModel(ModelConfig(**{"input_size": 5, "output_size": 3, "dim": 4, **changes}))
 
 
 def with_nan(shape: tuple[int, ...], value: float = math.nan) -> Tensor:
@@ -122,14 +130,102 @@ CASES: dict[str, tuple[Callable[[], Any], type[PDSSMError], str]] = {
     "keys of another shape": (lambda: scan_readout(diagonal(), t(1, 5, 2), t(1, 5, 3), t(1, 5, 4)), ShapeError, r"keys has shape \(1, 5, 3\)"),
     "values of another shape": (lambda: scan_readout(diagonal(), t(1, 6, 2), t(1, 5, 4), t(1, 5, 4)), ShapeError, r"values has shape \(1, 6, 2\)"),
     "chunk of zero": (lambda: scan_readout(diagonal(), t(1, 5, 2), t(1, 5, 4), t(1, 5, 4), chunk=0), RangeError, r"chunk is 0"),
-    # layers
-    "layer of size zero": (lambda: PDSSM(0, 4), RangeError, r"dim is 0; expected at least 1"),
+    # layers: how they are made
+    "layer of size zero": (lambda: PDSSM(0, 4), RangeError, r"dim is 0; expected a whole number of at least 1"),
+    "layer of half a size": (lambda: PDSSM(4.5), RangeError, r"dim is 4.5; expected a whole number"),  # type: ignore[arg-type]
+    "state of size zero": (lambda: PDSSM(4, 0), RangeError, r"state_dim is 0"),
     "no dictionary": (lambda: PDSSM(4, 4, 0), RangeError, r"dictionary_size is 0"),
-    "unknown start": (lambda: PDSSM(4, 4, start="Paper"), RangeError, r"start is 'Paper'; expected 'long' or 'paper'"),  # type: ignore[arg-type]
-    "x of another width": (lambda: PDSSM(4, 4)(t(1, 5, 3)), ShapeError, r"x has shape \(1, 5, 3\); expected \(batch, time, 4\)"),
-    "x without batch": (lambda: PDSSM(4, 4)(t(5, 4)), ShapeError, r"x has shape \(5, 4\)"),
-    "a table of three axes": (lambda: PDSSM(4, 4)(t(1, 5, 4), rows=i(0)[None]), ShapeError, r"expected \(rows, 4\)"),
-    "NaN input": (lambda: PDSSM(4, 4)(with_nan((1, 5, 4))), RangeError, r"scores .* NaN"),
+    "no hidden units": (lambda: PDSSM(4, hidden_dim=0), RangeError, r"hidden_dim is 0"),
+    "unknown start": (lambda: PDSSM(4, init="papr"), ChoiceError, r"init is 'papr'; expected one of 'long', 'paper' \(did you mean 'paper'\?\)"),  # type: ignore[arg-type]
+    "unknown orientation": (lambda: PDSSM(4, orientation="rows"), ChoiceError, r"orientation is 'rows'; .*did you mean 'row'"),  # type: ignore[arg-type]
+    "unknown magnitude": (lambda: PDSSM(4, magnitude="near"), ChoiceError, r"magnitude is 'near'; expected one of"),  # type: ignore[arg-type]
+    "unknown phase": (lambda: PDSSM(4, phase="none"), ChoiceError, r"phase is 'none'; expected one of"),  # type: ignore[arg-type]
+    "unknown readout": (lambda: PDSSM(4, readout="linea"), ChoiceError, r"did you mean 'linear'"),  # type: ignore[arg-type]
+    "unknown initial state": (lambda: PDSSM(4, initial_state="one"), ChoiceError, r"initial_state is 'one'; expected one of"),  # type: ignore[arg-type]
+    "unknown option": (lambda: PDSSM(4, readuot="mlp"), ChoiceError, r"option of PDSSM is 'readuot'; .*did you mean 'readout'"),  # type: ignore[call-arg]
+    "layer's temperature of zero": (lambda: PDSSM(4, temperature=0.0), RangeError, r"temperature is 0.0; expected a positive number"),
+    "infinite temperature": (lambda: PDSSM(4, temperature=math.inf), RangeError, r"temperature is inf"),
+    "temperature of text": (lambda: PDSSM(4, temperature="1"), RangeError, r"temperature is '1'"),  # type: ignore[arg-type]
+    "norm of order zero": (lambda: SDSSM(4, p=0), RangeError, r"p is 0; expected a positive number"),
+    "norm of no order": (lambda: SDSSM(4, p=math.nan), RangeError, r"p is nan"),
+    "negative convolution": (lambda: PDSSM(4, conv=-2), RangeError, r"conv is -2; expected a whole number of at least 0"),
+    "convolution of one": (lambda: PDSSM(4, conv=1), RangeError, r"conv is 1; expected a whole number of at least 2"),
+    "dropout of everything": (lambda: PDSSM(4, dropout=1.0), RangeError, r"dropout is 1.0; expected a number in \[0, 1\)"),
+    "given index of another size": (lambda: GivenPDSSM(4, 4, i(0, 1, 2)), ShapeError, r"index has shape \(3,\); expected \(4,\) or"),
+    "given index too large": (lambda: GivenPDSSM(4, 2, i(0, 2)), RangeError, r"index holds 2; expected values in 0..1"),
+    "given index of floats": (lambda: GivenPDSSM(4, 4, t(4)), DtypeError, r"index is torch.float32"),
+    # layers: what they are given
+    "x of another width": (lambda: PDSSM(4)(t(1, 5, 3)), ShapeError, r"x has shape \(1, 5, 3\); expected \(batch, time, 4\)"),
+    "x without batch": (lambda: PDSSM(4)(t(5, 4)), ShapeError, r"x has shape \(5, 4\)"),
+    "x of integers": (lambda: PDSSM(4)(t(1, 5, 4).long()), DtypeError, r"x is torch.int64; expected a floating-point tensor"),
+    "x of another precision": (lambda: PDSSM(4)(t(1, 5, 4).double()), DtypeError, r"x is torch.float64; expected torch.float32, the layer's parameters'"),
+    "x in half precision": (lambda: PDSSM(4)(t(1, 5, 4).bfloat16()), DtypeError, r"x is torch.bfloat16; expected torch.float32"),
+    "x of no steps": (lambda: PDSSM(4)(t(2, 0, 4)), RangeError, r"x has 2 sequences of 0 steps"),
+    "x of no sequences": (lambda: PDSSM(4)(t(0, 5, 4)), RangeError, r"x has 0 sequences of 5 steps"),
+    "NaN input": (lambda: PDSSM(4)(with_nan((1, 5, 4))), RangeError, r"scores .* NaN"),
+    "a table of three axes": (lambda: PDSSM(4)(t(1, 5, 4), rows=i(0)[None]), ShapeError, r"expected \(rows, 4\)"),
+    "layer's rows of floats": (lambda: PDSSM(4)(t(5, 4), rows=t(1, 3)), DtypeError, r"rows is torch.float32"),
+    "layer's rows of one axis": (lambda: PDSSM(4)(t(5, 4), rows=i(0, 1)), ShapeError, r"rows has shape \(2,\); expected \(batch, time\)"),
+    "layer's rows too large": (lambda: PDSSM(4)(t(5, 4), rows=i(0, 5)[None]), RangeError, r"rows holds 5; expected values in 0..4 \(5 rows of x\)"),
+    "rows negative with a convolution": (lambda: PDSSM(4, conv=2)(t(5, 4), rows=i(0, -1)[None]), RangeError, r"rows holds -1"),
+    "mask of another shape": (lambda: PDSSM(4)(t(2, 5, 4), mask=torch.ones(2, 4).bool()), ShapeError, r"mask has shape \(2, 4\); expected \(2, 5\)"),
+    "mask of floats": (lambda: PDSSM(4)(t(2, 5, 4), mask=t(2, 5)), DtypeError, r"mask is torch.float32; expected torch.bool"),
+    "mask of nothing": (lambda: PDSSM(4)(t(2, 5, 4), mask=t(2, 5).bool()), RangeError, r"mask leaves no step"),
+    "layer's cu_seqlens with a batch": (lambda: PDSSM(4)(t(2, 5, 4), cu_seqlens=i(0, 5)), ShapeError, r"x has batch size 2; expected 1 with cu_seqlens"),
+    "layer's cu_seqlens of floats": (lambda: PDSSM(4, conv=2)(t(1, 5, 4), cu_seqlens=t(2)), DtypeError, r"cu_seqlens is torch.float32"),
+    "layer's cu_seqlens ends late": (lambda: PDSSM(4, conv=2)(t(1, 5, 4), cu_seqlens=i(0, 6)), RangeError, r"cu_seqlens runs from 0 to 6; expected it to run from 0 to 5"),
+    "layer's cu_seqlens falls": (lambda: PDSSM(4, conv=2)(t(1, 5, 4), cu_seqlens=i(0, 4, 2, 5)), RangeError, r"cu_seqlens falls from 4 to 2"),
+    "layer's cu_seqlens short": (lambda: PDSSM(4)(t(1, 5, 4), cu_seqlens=i(0)), ShapeError, r"cu_seqlens has shape \(1,\)"),
+    "positions too large": (lambda: PDSSM(4)(t(2, 5, 4), positions=i(10)), RangeError, r"positions holds 10; expected values in 0..9 \(10 steps\)"),
+    "positions negative": (lambda: PDSSM(4)(t(2, 5, 4), positions=i(-1)), RangeError, r"positions holds -1"),
+    "positions of floats": (lambda: PDSSM(4)(t(2, 5, 4), positions=t(2)), ShapeError, r"positions is torch.float32 of shape \(2,\); expected integers"),
+    "layer's state of another size": (lambda: PDSSM(4, 6)(t(2, 5, 4), t(2, 4).cfloat()), ShapeError, r"initial_state has shape \(2, 4\); expected \(2, 6\)"),
+    "layer's state of another batch": (lambda: PDSSM(4)(t(2, 5, 4), t(1, 4).cfloat()), ShapeError, r"initial_state has shape \(1, 4\); expected \(2, 4\)"),
+    "layer's state of reals": (lambda: PDSSM(4)(t(2, 5, 4), t(2, 4)), DtypeError, r"initial_state is torch.float32; expected a complex tensor"),
+    "layer's state of another precision": (lambda: PDSSM(4)(t(2, 5, 4), t(2, 4).cdouble()), DtypeError, r"initial_state is torch.complex128"),
+    "state of complex numbers": (lambda: SDSSM(4)(t(2, 5, 4), t(2, 4).cfloat()), DtypeError, r"expected a real tensor"),
+    "state without a window": (lambda: PDSSM(4, conv=3)(t(2, 5, 4), t(2, 4).cfloat()), ShapeError, r"initial_state is a Tensor; expected ConvState"),
+    "state with a window": (lambda: PDSSM(4)(t(2, 5, 4), (t(2, 4), t(2, 2, 4))), ShapeError, r"initial_state is a tuple; expected a tensor"),
+    "window of another width": (lambda: PDSSM(4, conv=3)(t(2, 5, 4), ConvState(t(2, 4).cfloat(), t(2, 3, 4))), ShapeError, r"initial_state.window has shape \(2, 3, 4\); expected \(2, 2, 4\)"),
+    "no sequences to start": (lambda: PDSSM(4).initial_state(0), RangeError, r"sequences is 0"),
+    "step of three axes": (lambda: PDSSM(4).step(t(1, 5, 4), t(1, 4)), ShapeError, r"x has shape \(1, 5, 4\); expected \(sequences, 4\)"),
+    "step with another batch": (lambda: PDSSM(4).step(t(2, 4), t(1, 4).cfloat()), ShapeError, r"state has shape \(1, 4\); expected \(2, 4\)"),
+    "step with another precision": (lambda: PDSSM(4).step(t(2, 4), t(2, 4).cdouble()), DtypeError, r"state is torch.complex128; expected torch.complex64"),
+    "step of another precision": (lambda: PDSSM(4).step(t(2, 4).double(), t(2, 4).cfloat()), DtypeError, r"x is torch.float64; expected torch.float32"),
+    "step without a state": (lambda: PDSSM(4).step(t(2, 4), None), ShapeError, r"state is a NoneType; expected a tensor"),
+    # models
+    "no vocabulary": (lambda: ModelConfig(0, 3), RangeError, r"input_size is 0"),
+    "no layers": (lambda: ModelConfig(5, 3, layers=0), RangeError, r"layers is 0"),
+    "unknown mixer": (lambda: ModelConfig(5, 3, mixer="ssm"), ChoiceError, r"mixer is 'ssm'; expected one of"),
+    "unknown mixer option": (lambda: ModelConfig(5, 3, mixer_options={"k": 4}), ChoiceError, r"option of mixer 'pdssm' is 'k'"),
+    "an option no file can hold": (lambda: ModelConfig(5, 3, mixer_options={"temperature": t(1)}), DtypeError, r"option 'temperature' of mixer 'pdssm' is a Tensor"),
+    "an option out of range": (lambda: SequenceModel(ModelConfig(5, 3, mixer_options={"state_dim": 0})), RangeError, r"state_dim is 0"),
+    "unknown norm": (lambda: ModelConfig(5, 3, norm="layer"), ChoiceError, r"norm is 'layer'"),  # type: ignore[arg-type]
+    "unknown head": (lambda: ModelConfig(5, 3, head="lst"), ChoiceError, r"did you mean 'last'"),  # type: ignore[arg-type]
+    "unknown inputs": (lambda: ModelConfig(5, 3, inputs="token"), ChoiceError, r"did you mean 'tokens'"),  # type: ignore[arg-type]
+    "model's dropout of everything": (lambda: ModelConfig(5, 3, dropout=1.0), RangeError, r"dropout is 1.0"),
+    "residual of text": (lambda: ModelConfig(5, 3, residual="no"), DtypeError, r"residual is 'no'"),  # type: ignore[arg-type]
+    "negative ffn": (lambda: ModelConfig(5, 3, ffn=-1), RangeError, r"ffn is -1"),
+    "not JSON": (lambda: ModelConfig.from_json("{"), FileError, r"the config is not JSON"),
+    "JSON of a list": (lambda: ModelConfig.from_json("[]"), FileError, r"the config is a JSON list; expected an object"),
+    "token out of the vocabulary": (lambda: model()(i(0, 5)[None]), RangeError, r"x holds 5; expected values in 0..4 \(5 tokens in the vocabulary\)"),
+    "negative token": (lambda: model()(i(0, -1)[None]), RangeError, r"x holds -1"),
+    "tokens of floats": (lambda: model()(t(1, 4)), DtypeError, r"x is torch.float32; expected torch.int64 or torch.int32, token ids"),
+    "tokens of one axis": (lambda: model()(i(0, 1)), ShapeError, r"x has shape \(2,\); expected \(batch, time\), token ids"),
+    "samples of another width": (lambda: model(inputs="samples")(t(1, 4, 3)), ShapeError, r"x has shape \(1, 4, 3\); expected \(batch, time, 5\), samples"),
+    "samples of integers": (lambda: model(inputs="samples")(t(1, 4, 5).long()), DtypeError, r"x is torch.int64; expected a floating-point tensor"),
+    "samples with a NaN": (lambda: model(inputs="samples")(with_nan((1, 4, 5))), RangeError, r"x \(1, 4, 5\) holds 1 NaN"),
+    "model's mask of another shape": (lambda: model()(i(0, 1)[None], mask=torch.ones(1, 3).bool()), ShapeError, r"mask has shape \(1, 3\)"),
+    "model's positions too large": (lambda: model()(i(0, 1)[None], positions=i(2)), RangeError, r"positions holds 2"),
+    "positions without every": (lambda: model(head="last")(i(0, 1)[None], positions=i(1)), ShapeError, r"positions was given; expected none with head 'last'"),
+    "last of nothing": (lambda: model(head="last")(i(0, 1)[None], cu_seqlens=i(0, 2, 2)), RangeError, r"empty sequence; head 'last' expects none"),
+    "mean of nothing": (lambda: model(head="mean")(i(0, 1)[None], cu_seqlens=i(0, 0, 2)), RangeError, r"empty sequence; head 'mean'"),
+    "state of fewer blocks": (lambda: model(layers=2)(i(0, 1)[None], model().initial_state(1)), ShapeError, r"state has 1 entries; expected a tuple of 2, one entry a block"),
+    "model's state of no tuple": (lambda: model()(i(0, 1)[None], t(1, 4)), ShapeError, r"state is a Tensor; expected a tuple of 1"),
+    "model's step of two axes": (lambda: model().step(i(0, 1)[None], model().initial_state(1)), ShapeError, r"x has shape"),
+    "model's step of a number": (lambda: model().step(torch.tensor(1), model().initial_state(1)), ShapeError, r"x has shape \(\)"),
+    "model's step without state": (lambda: model().step(i(0), ()), ShapeError, r"state has 0 entries"),
+    "step of a mean": (lambda: model(head="mean").step(i(0), ()), ShapeError, r"step has no outputs with head 'mean'"),
 }  # fmt: skip
 
 

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pdssm import PD, scan
+from pdssm import PD, PDSSM, scan
+from pdssm.layers.base import make_layout
 from tests.factories import Draw
 
 
@@ -36,6 +37,30 @@ def test_the_bound_can_be_exceeded_when_the_condition_is_not_met() -> None:
     index, diag = torch.zeros(1, 500, 1, dtype=torch.int64), torch.ones(1, 500, 1)
     states, _ = scan(PD(index, diag), torch.ones(1, 500, 1))
     assert float(states[0, -1, 0]) == 500
+
+
+@pytest.mark.parametrize("options", [{}, {"magnitude": "near_one", "phase": "shrink"}, {"init": "paper"}], ids=str)
+def test_a_layer_over_100_000_steps(options: dict[str, str]) -> None:
+    """eps = 1 - max |D| as the layer itself made it, B the largest input and initial state that it saw."""
+    torch.manual_seed(0)
+    layer = PDSSM(8, 16, 4, **options).eval()  # type: ignore[arg-type]
+    with torch.no_grad():
+        # A thousand distinct inputs in random order: the bound is about the steps, not about how many differ.
+        table = torch.rand(1000, 8) * 6 - 3
+        rows = torch.randint(0, 1000, (1, 100_000))
+        transition, inputs = layer.generator(table)
+        eps = 1 - float(transition.diag.abs().max())
+        assert 0 < eps < 1
+        bound = max(1.0, float(inputs.norm(dim=-1).max()))
+        states, final = layer._scan(
+            transition, inputs, layer.initial_state(1), make_layout(1, 100_000, None, None, table.device), rows
+        )
+        assert float(states.norm(dim=-1).max()) <= math.sqrt(16) * bound / eps
+        y, carried = layer(table, rows=rows, return_state=True)
+        assert torch.isfinite(y).all()
+        torch.testing.assert_close(carried, final)
+        # The bound is not met by everything being zero: the states are as large as one input at least.
+        assert float(states.norm(dim=-1).median()) > float(inputs.norm(dim=-1).median())
 
 
 @pytest.mark.slow

@@ -6,6 +6,9 @@ was expected.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class PDSSMError(ValueError):
     """The base of all of them."""
@@ -37,3 +40,32 @@ class ClosureError(PDSSMError):
 
 class GradientError(PDSSMError):
     """A derivative that does not exist here, such as a second one through the surrogate gradient."""
+
+
+class FileError(PDSSMError):
+    """A file that is missing, cut short, altered, or of another format or version."""
+
+
+class ChoiceError(PDSSMError):
+    """A name that is not one of those known."""
+
+
+def check_choice(name: str, value: str, known: Iterable[str]) -> None:
+    """``value`` is one of the known names; where it is not, the nearest one is suggested."""
+    known = sorted(known)
+    if value not in known:
+        near = difflib.get_close_matches(str(value), known, 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ChoiceError(f"{name} is {value!r}; expected one of {', '.join(map(repr, known))}{hint}")
+
+
+def check_size(name: str, value: int, least: int = 1) -> None:
+    """A whole number that is not too small."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise RangeError(f"{name} is {value!r}; expected a whole number of at least {least}")
+
+
+def check_fraction(name: str, value: float) -> None:
+    """A number in [0, 1)."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise RangeError(f"{name} is {value!r}; expected a number in [0, 1)")

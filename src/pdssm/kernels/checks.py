@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -38,7 +40,7 @@ def check_finite(name: str, values: Tensor) -> None:
     """No NaN, no infinity."""
     if values.numel() == 0:
         return
-    low, high = torch.aminmax(values)
-    if not bool(torch.isfinite(low) & torch.isfinite(high)):
+    low, high = (float(v) for v in torch.aminmax(values))
+    if not (math.isfinite(low) and math.isfinite(high)):
         bad = int((~torch.isfinite(values)).sum())
         raise RangeError(f"{name} {tuple(values.shape)} holds {bad} NaN or infinite values; expected finite numbers")

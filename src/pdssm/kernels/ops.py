@@ -145,6 +145,13 @@ def selection(scores: Tensor, dictionary: Tensor, row_form: bool, noise: Tensor 
     return _selected_index(scores, dictionary, row_form, noise)
 
 
+def select(scores: Tensor, dictionary: Tensor, row_form: bool, noise: Tensor | None) -> Tensor:
+    """``selection``, without the op's overhead where no graph needs one: it has no gradient."""
+    take = selection if torch.compiler.is_compiling() else _selected_index
+    index: Tensor = take(scores, dictionary, row_form, noise)
+    return index
+
+
 @selection.register_fake
 def _(scores: Tensor, dictionary: Tensor, row_form: bool, noise: Any) -> Any:
     return scores.new_empty((scores.shape[0], dictionary.shape[-1]), dtype=torch.int32)

@@ -7,6 +7,7 @@ selection and its gradient go through the transitions a few at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -16,6 +17,9 @@ from pdssm.kernels.packing import Padded
 
 # Elements of one tile of logits: 16 MiB in float32.
 TILE = 1 << 22
+
+# Steps a transition from which a matrix product over them pays.
+_MANY_STEPS = 8
 
 _MASK = 0xFFFFFFFF
 
@@ -76,21 +80,38 @@ def surrogate(
     owner: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """The gradients of scores and dictionary; left, right (E, N, C), step e belongs to transition owner[e]."""
-    size = dictionary.shape[-1]
     order = torch.argsort(owner, stable=True)
+    offsets = torch.cat((owner.new_zeros(1), torch.bincount(owner, minlength=scores.shape[0]).cumsum(0)))
     flat = dictionary.reshape(dictionary.shape[0], -1)
     g_scores, g_flat = torch.zeros_like(scores), torch.zeros_like(flat)
-    step = max(1, TILE // (size * size))
+    outer = _outer_by_transition if owner.shape[0] >= _MANY_STEPS * scores.shape[0] else _outer_by_step
     for first, last, logits in _tiles(scores, dictionary, noise):
-        d_p = torch.zeros_like(logits)
-        mine = order[(owner[order] >= first) & (owner[order] < last)]
-        for e in mine.split(step):
-            d_p.index_add_(0, owner[e] - first, left[e] @ right[e].transpose(1, 2))
+        d_p = outer(left, right, owner, order, offsets[first : last + 1], first)
         pi = torch.softmax(logits / temperature, 1)
         d_m = pi * (d_p - (pi * d_p).sum(1, keepdim=True)) / temperature
         g_scores[first:last] = d_m.flatten(1) @ flat.T
         g_flat += scores[first:last].T @ d_m.flatten(1)
     return g_scores, g_flat.view_as(dictionary)
+
+
+def _outer_by_transition(
+    left: Tensor, right: Tensor, owner: Tensor, order: Tensor, offsets: Tensor, first: int
+) -> Tensor:
+    """dP of a few transitions that many steps share: one matrix product each."""
+    products = []
+    for start, stop in pairwise(offsets.tolist()):
+        mine = order[start:stop]
+        products.append(left[mine].transpose(1, 2).flatten(0, 1).T @ right[mine].transpose(1, 2).flatten(0, 1))
+    return torch.stack(products)
+
+
+def _outer_by_step(left: Tensor, right: Tensor, owner: Tensor, order: Tensor, offsets: Tensor, first: int) -> Tensor:
+    """dP of transitions with few steps each: the steps' products, added."""
+    size = left.shape[1]
+    d_p = torch.zeros((offsets.shape[0] - 1, size, size), dtype=left.dtype, device=left.device)
+    for some in order[int(offsets[0]) : int(offsets[-1])].split(max(1, TILE // (size * size))):
+        d_p.index_add_(0, owner[some] - first, left[some] @ right[some].transpose(1, 2))
+    return d_p
 
 
 # --------------------------------------------------------------------------------------------- PD recurrence

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pdssm.errors import DtypeError, RangeError, ShapeError
 from pdssm.kernels import ops
-from pdssm.kernels.reference import gumbel
+from pdssm.kernels.reference import gather, gumbel, scatter
 from pdssm.transitions.base import Transition, check_number, check_square
 from pdssm.transitions.dense import Dense
 from pdssm.transitions.pd import PD, RowPD
@@ -81,7 +81,7 @@ class Selected(Transition):
         """The selection, (*batch, N) int32; computed at the first use."""
         if self.known_index is None:
             flat = self.scores.reshape(-1, self.scores.shape[-1])
-            index = ops.selection(flat, self.dictionary, self.row_form, self._flat_noise())
+            index = ops.select(flat.detach(), self.dictionary.detach(), self.row_form, self._flat_noise())
             self.remember(index)
         assert self.known_index is not None
         return self.known_index
@@ -108,6 +108,9 @@ class Selected(Transition):
         return None if self.noise is None else self.noise.reshape(-1)
 
     def _apply(self, h: Tensor) -> Tensor:
+        if not self._needs_gradient(h):  # then the op, which is there for the surrogate's gradient, is a detour
+            act = gather if self.row_form else scatter
+            return act(self.index[..., None, :], self.diag[..., None, :], h)
         batch = torch.broadcast_shapes(self.batch_shape, h.shape[:-2])
         maps = self.map(lambda t: t.expand((*batch, *t.shape[len(self.batch_shape) :]))).reshape(-1, 1)
         h = h.expand(*batch, *h.shape[-2:]).reshape(-1, 1, *h.shape[-2:])
@@ -116,18 +119,32 @@ class Selected(Transition):
         states, _ = maps.recurrence(torch.zeros_like(h), h, None, steps, False, backend)
         return states.reshape(*batch, *h.shape[-2:])
 
+    def _needs_gradient(self, h: Tensor) -> bool:
+        tensors = (self.scores, self.dictionary, self.diag, h)
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
     def to_dense(self) -> Tensor:
         """The matrices, P materialised: hardmax forward, softmax backward.  For tests and small sizes."""
-        size, axis = self.dim, -1 if self.row_form else -2
+        soft = self._softmax()
+        hard = torch.nn.functional.one_hot(self.index.long(), self.dim).to(soft.dtype)
+        hard = hard if self.row_form else hard.transpose(-1, -2)
+        return self._scaled((hard - soft).detach() + soft)
+
+    def soft_dense(self) -> Tensor:
+        """The matrices with P = softmax of the logits, materialised: the paper's dense inference."""
+        return self._scaled(self._softmax())
+
+    def _softmax(self) -> Tensor:
+        """softmax(logits / temperature) over the rows (row form: over the columns), (*batch, N, N)."""
+        size = self.dim
         logits = torch.einsum("...k,kij->...ij", self.scores, self.dictionary)
         if self.noise is not None:
             noise = gumbel(self.noise.reshape(-1), size, logits.dtype).view(*self.batch_shape, size, size)
             logits = logits + (noise.transpose(-1, -2) if self.row_form else noise)
-        hard = torch.nn.functional.one_hot(self.index.long(), size).to(logits.dtype)
-        hard = hard if self.row_form else hard.transpose(-1, -2)
-        soft = torch.softmax(logits / self.temperature, axis)
-        one_hot = (hard - soft).detach() + soft
-        return self.diag[..., None] * one_hot if self.row_form else one_hot * self.diag[..., None, :]
+        return torch.softmax(logits / self.temperature, -1 if self.row_form else -2)
+
+    def _scaled(self, p: Tensor) -> Tensor:
+        return self.diag[..., None] * p if self.row_form else p * self.diag[..., None, :]
 
     def plain(self) -> Transition:
         return Dense(self.to_dense())

@@ -94,8 +94,10 @@ def sort_steps(rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def sum_rows(values: Tensor, offsets: Tensor) -> Tensor:
     """(T, ...) sorted by row to (rows, ...): the sum of each row's steps."""
-    flat = values.reshape(values.shape[0], -1)
-    out = torch.empty((offsets.shape[0] - 1, flat.shape[1]), dtype=values.dtype)
-    tasks = -(-flat.shape[1] // recurrence.SUM_COLUMNS)
+    real = torch.view_as_real(values) if values.is_complex() else values
+    flat = real.reshape(values.shape[0], -1)
+    out = torch.empty((offsets.shape[0] - 1, flat.shape[1]), dtype=flat.dtype)
+    tasks = out.shape[0] * -(-flat.shape[1] // recurrence.SUM_COLUMNS)
     run(recurrence.sum_rows, tasks, flat.numel(), array(flat), array(offsets), array(out))
-    return out.reshape(-1, *values.shape[1:])
+    out = out.reshape(-1, *real.shape[1:])
+    return torch.view_as_complex(out) if values.is_complex() else out

@@ -31,7 +31,7 @@ from numba.core.extending import overload
 
 compiled: Any = njit(nogil=True, cache=True, error_model="numpy")
 
-SUM_COLUMNS = 64  # columns of one task of sum_rows
+SUM_COLUMNS = 256  # of one task of sum_rows
 
 
 class PDArrays(NamedTuple):
@@ -78,17 +78,20 @@ def pd_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
 def pd_retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any) -> None:
     """g_diag[j] = g[index[j]] conj(x[j]), A^H g [j] = conj(diag[j]) g[index[j]]; right = diag x (with left = g)."""
     g_diag, right = grads
+    # The gather alone first: what follows then runs over neighbours, and in vectors.
     for j in range(x.shape[0]):
-        gj = g[np.uint32(p.index[r, h, j])]
-        product = gj * np.conj(x[j])
+        carry[j] = g[np.uint32(p.index[r, h, j])]
+    for j in range(x.shape[0]):
+        product = carry[j] * np.conj(x[j])
         g_diag[t, h, j] = product if v == 0 else g_diag[t, h, j] + product
-        carry[j] = np.conj(p.diag[r, h, j]) * gj
     if right.size:
         for j in range(x.shape[0]):
             z = p.diag[r, h, j] * x[j]
             right[t, h, v, 0, j] = z.real
             if right.shape[3] == 2:
                 right[t, h, v, 1, j] = z.imag
+    for j in range(x.shape[0]):
+        carry[j] *= np.conj(p.diag[r, h, j])
 
 
 # --------------------------------------------------------------------------------------------- PD, row form
@@ -376,13 +379,15 @@ def sort_steps(rows: Any, place: Any, offsets: Any) -> None:
 
 @compiled
 def sum_rows(lo: Any, hi: Any, values: Any, offsets: Any, out: Any) -> None:
-    """out[r] = the sum of the values at the places of row r, in their order; a task is SUM_COLUMNS columns."""
+    """out[r] = the sum of the values at the places of row r, in their order; a task is SUM_COLUMNS columns of a row."""
+    total = np.empty(SUM_COLUMNS, values.dtype)
+    blocks = (values.shape[1] + SUM_COLUMNS - 1) // SUM_COLUMNS
     for task in range(lo, hi):
-        first = task * SUM_COLUMNS
-        last = min(first + SUM_COLUMNS, values.shape[1])
-        for r in range(out.shape[0]):
-            for c in range(first, last):
-                out[r, c] = 0
-            for place in range(offsets[r], offsets[r + 1]):
-                for c in range(first, last):
-                    out[r, c] += values[place, c]
+        r, first = task // blocks, task % blocks * SUM_COLUMNS
+        width = min(SUM_COLUMNS, values.shape[1] - first)
+        total[:] = 0
+        for place in range(offsets[r], offsets[r + 1]):
+            for c in range(width):
+                total[c] += values[place, first + c]
+        for c in range(width):
+            out[r, first + c] = total[c]

@@ -43,7 +43,7 @@ from pdssm.kernels.cpu.vector import (
 
 FORWARD_BLOCK = 8  # transitions whose logits share one pass over the dictionary
 BACKWARD_BLOCK = 4
-STEPS = 16  # steps whose factors stay in the cache while dP of one transition is summed
+STEPS = 32  # steps whose factors stay in the cache while dP of one transition is summed
 ROWS = 32
 
 compiled: Any = njit(nogil=True, cache=True, error_model="numpy")
@@ -169,33 +169,57 @@ def _copy_pass(u: Any, c: Any, sums: Any, dP: Any) -> None:
 
 
 @compiled
-def _add_outer(i: Any, a: Any, c: Any, start: Any, stop: Any, left: Any, right: Any, order: Any, sums: Any) -> None:
-    """sums[i, a:a+8, c:c+LANES] += left x right over the steps start..stop: eight sums stay in registers."""
-    t0, t1 = load(sums, (i, a, c)), load(sums, (i, a + 1, c))
-    t2, t3 = load(sums, (i, a + 2, c)), load(sums, (i, a + 3, c))
-    t4, t5 = load(sums, (i, a + 4, c)), load(sums, (i, a + 5, c))
-    t6, t7 = load(sums, (i, a + 6, c)), load(sums, (i, a + 7, c))
+def _add_outer(
+    i: Any, a: Any, c: Any, d: Any, start: Any, stop: Any, left: Any, right: Any, order: Any, sums: Any
+) -> None:
+    """sums[i, a:a+8] += left x right over the steps start..stop, in the tiles at c and d: the sums stay in registers.
+
+    Two tiles share each element of ``left`` that is fetched; for the last one of an odd number, c = d.
+    """
+    t0, w0 = load(sums, (i, a, c)), load(sums, (i, a, d))
+    t1, w1 = load(sums, (i, a + 1, c)), load(sums, (i, a + 1, d))
+    t2, w2 = load(sums, (i, a + 2, c)), load(sums, (i, a + 2, d))
+    t3, w3 = load(sums, (i, a + 3, c)), load(sums, (i, a + 3, d))
+    t4, w4 = load(sums, (i, a + 4, c)), load(sums, (i, a + 4, d))
+    t5, w5 = load(sums, (i, a + 5, c)), load(sums, (i, a + 5, d))
+    t6, w6 = load(sums, (i, a + 6, c)), load(sums, (i, a + 6, d))
+    t7, w7 = load(sums, (i, a + 7, c)), load(sums, (i, a + 7, d))
     for s in range(start, stop):
         e = order[s]
-        r = load(right, (e, 0, c))
-        t0, t1 = fma(broadcast(left, (e, a, 0)), r, t0), fma(broadcast(left, (e, a + 1, 0)), r, t1)
-        t2, t3 = fma(broadcast(left, (e, a + 2, 0)), r, t2), fma(broadcast(left, (e, a + 3, 0)), r, t3)
-        t4, t5 = fma(broadcast(left, (e, a + 4, 0)), r, t4), fma(broadcast(left, (e, a + 5, 0)), r, t5)
-        t6, t7 = fma(broadcast(left, (e, a + 6, 0)), r, t6), fma(broadcast(left, (e, a + 7, 0)), r, t7)
-        if left.shape[2] == 2:
-            r = load(right, (e, 1, c))
-            t0, t1 = fma(broadcast(left, (e, a, 1)), r, t0), fma(broadcast(left, (e, a + 1, 1)), r, t1)
-            t2, t3 = fma(broadcast(left, (e, a + 2, 1)), r, t2), fma(broadcast(left, (e, a + 3, 1)), r, t3)
-            t4, t5 = fma(broadcast(left, (e, a + 4, 1)), r, t4), fma(broadcast(left, (e, a + 5, 1)), r, t5)
-            t6, t7 = fma(broadcast(left, (e, a + 6, 1)), r, t6), fma(broadcast(left, (e, a + 7, 1)), r, t7)
+        for p in range(left.shape[2]):
+            r, q = load(right, (e, p, c)), load(right, (e, p, d))
+            f = broadcast(left, (e, a, p))
+            t0, w0 = fma(f, r, t0), fma(f, q, w0)
+            f = broadcast(left, (e, a + 1, p))
+            t1, w1 = fma(f, r, t1), fma(f, q, w1)
+            f = broadcast(left, (e, a + 2, p))
+            t2, w2 = fma(f, r, t2), fma(f, q, w2)
+            f = broadcast(left, (e, a + 3, p))
+            t3, w3 = fma(f, r, t3), fma(f, q, w3)
+            f = broadcast(left, (e, a + 4, p))
+            t4, w4 = fma(f, r, t4), fma(f, q, w4)
+            f = broadcast(left, (e, a + 5, p))
+            t5, w5 = fma(f, r, t5), fma(f, q, w5)
+            f = broadcast(left, (e, a + 6, p))
+            t6, w6 = fma(f, r, t6), fma(f, q, w6)
+            f = broadcast(left, (e, a + 7, p))
+            t7, w7 = fma(f, r, t7), fma(f, q, w7)
     store(sums, (i, a, c), t0)
+    store(sums, (i, a, d), w0)
     store(sums, (i, a + 1, c), t1)
+    store(sums, (i, a + 1, d), w1)
     store(sums, (i, a + 2, c), t2)
+    store(sums, (i, a + 2, d), w2)
     store(sums, (i, a + 3, c), t3)
+    store(sums, (i, a + 3, d), w3)
     store(sums, (i, a + 4, c), t4)
+    store(sums, (i, a + 4, d), w4)
     store(sums, (i, a + 5, c), t5)
+    store(sums, (i, a + 5, d), w5)
     store(sums, (i, a + 6, c), t6)
+    store(sums, (i, a + 6, d), w6)
     store(sums, (i, a + 7, c), t7)
+    store(sums, (i, a + 7, d), w7)
 
 
 @compiled
@@ -221,8 +245,9 @@ def sum_outer(
             stop = min(start + STEPS, end)
             a = 0
             while a + 8 <= rows:
-                for c in range(low, high, LANES):
-                    _add_outer(i, a, c, start, stop, left, right, order, sums)
+                for c in range(low, high, 2 * LANES):
+                    d = min(c + LANES, high - LANES)
+                    _add_outer(i, a, c, d, start, stop, left, right, order, sums)
                 a += 8
             while a < rows:
                 for c in range(low, high, LANES):
