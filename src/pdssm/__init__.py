@@ -1,7 +1,8 @@
 """PD-SSM: state-space models that track state."""
 
 from pdssm.errors import PDSSMError
-from pdssm.layers import PDSSM, ComplexDiagonal
+from pdssm.layers import PDSSM, SDSSM, ComplexDiagonal, RealDiagonal
+from pdssm.models import ModelConfig, SequenceModel
 from pdssm.scanning import scan, scan_readout
 from pdssm.transitions import (
     PD,
@@ -21,6 +22,7 @@ from pdssm.transitions import (
 __all__ = [
     "PD",
     "PDSSM",
+    "SDSSM",
     "BlockDiagonal",
     "ComplexDiagonal",
     "Dense",
@@ -28,10 +30,13 @@ __all__ = [
     "DiagonalDense",
     "DiagonalPlusLowRank",
     "Householder",
+    "ModelConfig",
     "PDSSMError",
+    "RealDiagonal",
     "RowPD",
     "SelectedPD",
     "SelectedRowPD",
+    "SequenceModel",
     "Transition",
     "WalshHadamard",
     "scan",

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from contextlib import AbstractContextManager, nullcontext
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from pdssm.errors import RangeError
+from pdssm.errors import RangeError, check_choice, check_size
 from pdssm.kernels.linear import linear
 from pdssm.transitions import Transition
 
-Start = Literal["long", "paper"]
-"""How |D| and the phases begin: near 1 and 0 (nothing is forgotten), or as published, near 0.5 and pi."""
-
-# sigmoid(5) = 0.993: the signal of 100 steps ago has half its size, and the sigmoid still has a gradient.
-LONG_BIAS = 5.0
+Init = Literal["long", "paper"]
+"""How a layer begins: remembering everything (|D| near 1, phases near 0), or as published (near 0.5 and pi)."""
 
 
 class Generator(nn.Module, ABC):
     """Maps inputs u ``(..., dim)`` to transitions with batch ``(...)`` and inputs b ``(..., state_dim)``."""
 
+    complex_state = True
+    """Whether the states are complex numbers."""
+
     def __init__(self, dim: int, state_dim: int) -> None:
         super().__init__()
-        for name, size in (("dim", dim), ("state_dim", state_dim)):
-            if size < 1:
-                raise RangeError(f"{name} is {size}; expected at least 1")
+        check_size("dim", dim)
+        check_size("state_dim", state_dim)
         self.dim, self.state_dim = dim, state_dim
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether equal inputs give equal transitions, so that ``rows`` may share them."""
+        return True
+
+    def freeze(self) -> None:
+        """Prepare what inference with weights that no longer change can reuse, if anything."""
+
+    def unfreeze(self) -> None:
+        """Undo ``freeze``."""
 
     @abstractmethod
     def forward(self, u: Tensor) -> tuple[Transition, Tensor]: ...
@@ -42,56 +52,52 @@ class Linear(nn.Linear):
         return linear(input, self.weight, self.bias)
 
 
+def mlp(dim: int, hidden_dim: int, out: int) -> nn.Sequential:
+    """One hidden layer with GELU."""
+    return nn.Sequential(Linear(dim, hidden_dim), nn.GELU(), Linear(hidden_dim, out))
+
+
+def state_precision(tensor: Tensor) -> Tensor:
+    """float64 as it is, anything less as float32: the recurrence never runs in half precision."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """Autocast off: what feeds the recurrence, and the recurrence, keep their own precision."""
+    on = torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if on else nullcontext()
+
+
 class ComplexInputs(nn.Module):
     """b = B u with B complex: (Re b_0, Im b_0, Re b_1, ...) by one real matrix."""
 
-    def __init__(self, dim: int, state_dim: int) -> None:
+    def __init__(self, dim: int, state_dim: int, init: Init) -> None:
         super().__init__()
         self.linear = Linear(dim, 2 * state_dim, bias=False)
+        if init == "paper":
+            nn.init.normal_(self.linear.weight, std=(2 * state_dim) ** -0.5)
 
     def forward(self, u: Tensor) -> Tensor:
-        return torch.view_as_complex(self.linear(u).unflatten(-1, (-1, 2)))
+        return torch.view_as_complex(state_precision(self.linear(u)).unflatten(-1, (-1, 2)))
 
 
-class ComplexDiagonalEntries(nn.Module):
-    """D(u): |D| = sigmoid(MLP_M(u)) in (0, 1), phase = 2 pi sigmoid(MLP_P(u)); one hidden layer of 2 N each."""
+class RealInputs(nn.Module):
+    """b = B u with B real."""
 
-    def __init__(self, dim: int, state_dim: int, start: Start) -> None:
+    def __init__(self, dim: int, state_dim: int) -> None:
         super().__init__()
-        if start not in ("long", "paper"):
-            raise RangeError(f"start is {start!r}; expected 'long' or 'paper'")
-        self.magnitude = _mlp(dim, 2 * state_dim, state_dim)
-        self.phase = _mlp(dim, 2 * state_dim, state_dim)
-        if start == "long":
-            for mlp, bias in ((self.magnitude, LONG_BIAS), (self.phase, -LONG_BIAS)):
-                nn.init.constant_(mlp[-1].bias, bias)  # type: ignore[arg-type]
+        self.linear = Linear(dim, state_dim, bias=False)
 
     def forward(self, u: Tensor) -> Tensor:
-        entries: Tensor = _Disc.apply(self.magnitude(u), self.phase(u))  # type: ignore[no-untyped-call]
-        return entries
+        return state_precision(self.linear(u))
 
 
-class _Disc(torch.autograd.Function):
-    """z = sigmoid(m) exp(2 pi i sigmoid(p)), with a backward pass that is a third of autograd's.
-
-    With r = sigmoid(m), s = sigmoid(p) and dz = z ((1 - r) dm + 2 pi i s (1 - s) dp):
-    g_m = Re(g conj(z)) (1 - r),  g_p = Im(g conj(z)) 2 pi s (1 - s).
-    """
-
-    @staticmethod
-    def forward(ctx: Any, m: Tensor, p: Tensor) -> Tensor:
-        r, s = torch.sigmoid(m), torch.sigmoid(p)
-        z = torch.polar(r, 2 * math.pi * s)
-        ctx.save_for_backward(r, s, z)
-        return z
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        r, s, z = ctx.saved_tensors
-        turned = torch.view_as_real((grads[0] * z.conj()).resolve_conj())
-        return turned[..., 0] * (1 - r), turned[..., 1] * (s * (1 - s)).mul_(2 * math.pi)
+def check_init(init: str) -> None:
+    """The two starts."""
+    check_choice("init", init, ("long", "paper"))
 
 
-def _mlp(dim: int, hidden: int, out: int) -> nn.Sequential:
-    return nn.Sequential(Linear(dim, hidden), nn.GELU(), Linear(hidden, out))
+def check_positive(name: str, value: float) -> None:
+    """A finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise RangeError(f"{name} is {value!r}; expected a positive number")

@@ -1,6 +1,24 @@
 """Layers: (batch, time, dim) to the same."""
 
-from pdssm.layers.diagonal import ComplexDiagonal
-from pdssm.layers.pdssm import PDSSM
+from pdssm.layers.base import Layout, Mixer
+from pdssm.layers.diagonal import ComplexDiagonal, RealDiagonal
+from pdssm.layers.pdssm import PDSSM, GivenPDSSM, Inspection
+from pdssm.layers.recurrence import ConvState, LinearRecurrence
+from pdssm.layers.registry import MIXERS, make_mixer, mixer_options
+from pdssm.layers.sdssm import SDSSM
 
-__all__ = ["PDSSM", "ComplexDiagonal"]
+__all__ = [
+    "MIXERS",
+    "PDSSM",
+    "SDSSM",
+    "ComplexDiagonal",
+    "ConvState",
+    "GivenPDSSM",
+    "Inspection",
+    "Layout",
+    "LinearRecurrence",
+    "Mixer",
+    "RealDiagonal",
+    "make_mixer",
+    "mixer_options",
+]
