@@ -1,0 +1,7 @@
+"""``python -m pdssm``."""
+
+import sys
+
+from pdssm.cli import main
+
+sys.exit(main())

@@ -1,0 +1,19 @@
+"""The paper's tables as lists of runs, and what runs them.
+
+They are part of the package, so that ``pip install 'pdssm[train]'; pdssm reproduce table2`` finds them.
+"""
+
+from pdssm.errors import check_choice
+from pdssm.recipes import ablations, table2, table2b
+from pdssm.recipes.base import Cell, Recipe
+
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (table2.RECIPE, table2b.RECIPE, ablations.RECIPE)}
+
+
+def find_recipe(name: str) -> Recipe:
+    """By name."""
+    check_choice("recipe", name, RECIPES)
+    return RECIPES[name]
+
+
+__all__ = ["RECIPES", "Cell", "Recipe", "find_recipe"]
