@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import statistics
@@ -41,7 +42,9 @@ def machine() -> dict[str, object]:
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.processor(),
     )
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True, check=False
+    )
     return {
         "cpu": cpu,
         "cores": os.cpu_count(),
@@ -51,6 +54,22 @@ def machine() -> dict[str, object]:
         "commit": commit.stdout.strip(),
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def reset_peak_memory() -> int:
+    """Make this process's peak its present resident memory, in bytes, after giving free memory back to the system.
+
+    ``ru_maxrss`` would not do: it never falls, and the peak of compiling the kernels may hide that of the step.
+    """
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    return peak_memory()
+
+
+def peak_memory() -> int:
+    """The most resident memory since the last reset, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def in_fresh_process(code: str, **environment: str) -> str:

@@ -32,49 +32,56 @@ class Shape:
 
 
 def _published(shape: Shape) -> Step:
-    """The recurrence as published: P and A materialised for every token, a python loop, autograd."""
+    """The recurrence as published: P and A materialised for every token, a python loop that indexes them, autograd."""
     from .published import build
 
     return build(shape)
 
 
+def _published_tuned(shape: Shape) -> Step:
+    """The same, but A is taken apart once: autograd is spared zeros of its whole size at every step."""
+    from .published import build_tuned
+
+    return build_tuned(shape)
+
+
 def _plain_torch(shape: Shape) -> Step:
-    """PD in plain torch with a hand-written backward pass and nothing of size tokens x N x N."""
+    """PD in plain torch, done well: backward pass by hand, nothing of size tokens x N x N, gather and scatter."""
     from .plain_torch import build
 
     return build(shape)
 
 
 def _jax(shape: Shape) -> Step:
-    """PD in jit-compiled JAX around ``jax.lax.associative_scan``."""
-    from .jax_scan import build
+    """PD in jit-compiled JAX, straight from the paper: associative_scan, softmax and dP materialised."""
+    from .jax_described import build
 
     return build(shape)
 
 
 def _jax_tuned(shape: Shape) -> Step:
-    """The same with an argmax that XLA vectorises."""
+    """The same in JAX, logits still materialised, in the layout and with the argmax that suit XLA."""
     from .jax_scan import build_tuned
 
     return build_tuned(shape)
 
 
 def _jax_chunked(shape: Shape) -> Step:
-    """The same in JAX, with the logits and their softmax only ever for a few tokens at a time."""
+    """The same in JAX, logits and softmax only ever of a few tokens at a time."""
     from .jax_scan import build_chunked
 
     return build_chunked(shape)
 
 
 def _lstm(shape: Shape) -> Step:
-    """``torch.nn.LSTM``."""
+    """torch.nn.LSTM, one layer."""
     from .lstm import build
 
     return build(shape)
 
 
 def _block_diagonal(shape: Shape) -> Step:
-    """The block-diagonal layer of torch-slices, in its faster mode."""
+    """The block-diagonal layer (blocks of 4) of torch-slices, in the faster of its modes."""
     from .slices import build
 
     return build(shape)
@@ -82,6 +89,7 @@ def _block_diagonal(shape: Shape) -> Step:
 
 OPPONENTS: dict[str, Callable[[Shape], Step]] = {
     "published": _published,
+    "published-tuned": _published_tuned,
     "plain-torch": _plain_torch,
     "jax": _jax,
     "jax-tuned": _jax_tuned,
@@ -91,4 +99,10 @@ OPPONENTS: dict[str, Callable[[Shape], Step]] = {
 }
 """Each opponent's name, and what builds its parameters and data for a shape and returns the step."""
 
-__all__ = ["OPPONENTS", "Shape", "Step"]
+
+def described() -> dict[str, str]:
+    """Each opponent's name and what it is, in a line."""
+    return {name: (make.__doc__ or "").strip() for name, make in OPPONENTS.items()}
+
+
+__all__ = ["OPPONENTS", "Shape", "Step", "described"]

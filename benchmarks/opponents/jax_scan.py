@@ -1,26 +1,24 @@
-"""The PD layer in jit-compiled JAX: ``jax.lax.associative_scan`` over (index, diagonal, input) in PD form.
+"""The PD layer in JAX, tuned in two ways: *jax-tuned* and *jax-chunked*, so that *jax* is not the only opponent.
 
-Two steps combine in O(N), (A2 A1).index = index2[index1] and (A2 A1).diag = diag2[index1] diag1, and the gradient of
-the scan is the reverse associative scan of the adjoint, so that autodiff never looks inside either of them.
+As in *jax* (``jax_described``), the scan is ``jax.lax.associative_scan`` over (index, diagonal, input) in PD form, and
+the gradient of the scan is the reverse associative scan of the adjoint. What differs:
 
-There are two ways to the gradient of the hardmax, and both are opponents:
-
-- *materialised*: logits and softmax exist for all tokens at once, (T, N, N). The logits are kept for the backward
-  pass, which takes their softmax (measured: faster than keeping the softmax), and the forward pass looks for the
-  maxima in a few tokens at a time, since XLA's reductions over the whole array at once are several times slower;
-- *chunked*: both passes work on a few tokens at a time and the backward pass computes the logits again. This needs
+- *jax-tuned*: logits and softmax still exist for all tokens at once, (T, N, N), but with the rows of a column side by
+  side in memory. The logits are kept for the backward pass, which takes their softmax (measured: faster than keeping
+  the softmax), and the forward pass looks for the maxima in a few tokens at a time, in a way that XLA vectorises;
+- *jax-chunked*: both passes work on a few tokens at a time and the backward pass computes the logits again. This needs
   one product more, yet is about twice as fast, since nothing leaves the cache.
 
 JAX's gradient of a real loss is the conjugate of torch's: the cotangent of a complex x is dL/dRe(x) - i dL/dIm(x),
 hence no ``conj`` on D here.
 
 Axes: B batch, L length, T = B L tokens, t tokens of a chunk, N state, K dictionary terms.
+
+``python -m benchmarks.opponents.jax_scan`` compares all gradients of the three with those of *published*, in float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -29,10 +27,9 @@ import numpy as np
 from jax import lax
 
 from . import Shape, Step
-from .pd_layer import Arrays, draw
-
-Tree = dict[str, jax.Array]
-Element = tuple[jax.Array, jax.Array, jax.Array]
+from .jax_described import DESCRIBED
+from .jax_layer import Element, Recurrence, Tree, Variant, build_step
+from .pd_layer import Arrays
 
 # Elements of a chunk's logits, and the fewest tokens of a chunk; measured on two cores that share 32 MiB of cache.
 CHUNK_ELEMENTS = 2**20
@@ -120,22 +117,8 @@ def materialised_states(logits_TNN: jax.Array, diag: jax.Array, b: jax.Array) ->
 def _materialised_forward(logits_TNN: jax.Array, diag: jax.Array, b: jax.Array) -> tuple[jax.Array, Any]:
     tokens, n, _ = logits_TNN.shape
     index = lax.map(_hardmax_index, logits_TNN.reshape(-1, _chunk_size(tokens, n), n, n)).reshape(diag.shape)
-    return _scanned(index, logits_TNN, diag, b)
-
-
-def _scanned(index: jax.Array, logits_TNN: jax.Array, diag: jax.Array, b: jax.Array) -> tuple[jax.Array, Any]:
     states = jax.vmap(_scan_sequence)(index, diag, b)
     return states[:, 1:], (logits_TNN, index, diag, states)
-
-
-@jax.custom_vjp
-def described_states(logits_TNN: jax.Array, diag: jax.Array, b: jax.Array) -> jax.Array:
-    """The same as one would write it from the paper: ``jnp.argmax`` of the materialised logits."""
-    return _described_forward(logits_TNN, diag, b)[0]
-
-
-def _described_forward(logits_TNN: jax.Array, diag: jax.Array, b: jax.Array) -> tuple[jax.Array, Any]:
-    return _scanned(jnp.argmax(logits_TNN, axis=-1).reshape(diag.shape), logits_TNN, diag, b)
 
 
 def _materialised_backward(saved: Any, gy: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -146,7 +129,6 @@ def _materialised_backward(saved: Any, gy: jax.Array) -> tuple[jax.Array, jax.Ar
 
 
 materialised_states.defvjp(_materialised_forward, _materialised_backward)
-described_states.defvjp(_described_forward, _materialised_backward)
 
 
 @jax.custom_vjp
@@ -187,60 +169,27 @@ def _chunked_backward(saved: Any, gy: jax.Array) -> tuple[jax.Array, jax.Array, 
 chunked_states.defvjp(_chunked_forward, _chunked_backward)
 
 
-def _linear(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """As in torch: the weight is (outputs, inputs)."""
-    return x @ weight.T
+def _tuned(inputs: Recurrence) -> jax.Array:
+    selector_TK = inputs.selector.reshape(-1, inputs.selector.shape[-1])
+    return materialised_states(_logits(selector_TK, inputs.dictionary), inputs.diag, inputs.b)
 
 
-def _mlp(tree: Tree, name: str) -> jax.Array:
-    hidden = _linear(tree["u"], tree[f"{name}_weight_in"]) + tree[f"{name}_bias_in"]
-    hidden = jax.nn.gelu(hidden, approximate=False)
-    return _linear(hidden, tree[f"{name}_weight_out"]) + tree[f"{name}_bias_out"]
+def _chunked(inputs: Recurrence) -> jax.Array:
+    selector_TK = inputs.selector.reshape(-1, inputs.selector.shape[-1])
+    return chunked_states(selector_TK, inputs.dictionary, inputs.diag, inputs.b)
 
 
-def _loss(variant: str, tree: Tree, w: jax.Array) -> jax.Array:
-    """The whole layer: generator, recurrence, readout and the fixed loss."""
-    magnitude = jax.nn.sigmoid(_mlp(tree, "magnitude"))
-    phase = 2 * jnp.pi * jax.nn.sigmoid(_mlp(tree, "phase"))
-    diag = lax.complex(magnitude * jnp.cos(phase), magnitude * jnp.sin(phase))
-    b = lax.complex(*jnp.split(_linear(tree["u"], tree["input"]), 2, axis=-1))
-    selector = jax.nn.softmax(_linear(tree["u"], tree["selector"]), axis=-1)
-    selector_TK, dictionary = selector.reshape(-1, selector.shape[-1]), tree["dictionary"]
-    if variant == "chunked":
-        x = chunked_states(selector_TK, dictionary, diag, b)
-    else:
-        states = described_states if variant == "described" else materialised_states
-        x = states(_logits(selector_TK, dictionary), diag, b)
-    parts = jnp.concatenate((x.real, x.imag), axis=-1)
-    return ((_linear(parts, tree["readout_weight"]) + tree["readout_bias"]) * w).sum()
-
-
-def _build(shape: Shape, variant: str, dtype: Any = np.float32) -> Callable[[], tuple[jax.Array, Tree]]:
-    arrays, constants = draw(shape)
-    tree: Tree = {name: jnp.asarray(array, dtype) for name, array in arrays.items()}
-    w = jnp.asarray(constants["w"], dtype)
-    compiled = jax.jit(jax.value_and_grad(partial(_loss, variant)))
-
-    def step() -> tuple[jax.Array, Tree]:
-        gradients: tuple[jax.Array, Tree] = jax.block_until_ready(compiled(tree, w))  # type: ignore[no-untyped-call]
-        return gradients
-
-    return step
-
-
-def build(shape: Shape) -> Step:
-    """The step as described: argmax and softmax of the materialised logits; compiled at its first call."""
-    return _build(shape, "described")
+TUNED, CHUNKED = Variant(_tuned, transposed=True), Variant(_chunked, transposed=True)
 
 
 def build_tuned(shape: Shape) -> Step:
-    """The same with a faster argmax than XLA's, a few tokens at a time."""
-    return _build(shape, "materialised")
+    """The step with logits and softmax of all tokens, in the layout and with the argmax that suit XLA."""
+    return build_step(shape, TUNED)
 
 
 def build_chunked(shape: Shape) -> Step:
-    """The step with logits and softmax of a few tokens at a time; compiled at its first call."""
-    return _build(shape, "chunked")
+    """The step with logits and softmax of a few tokens at a time."""
+    return build_step(shape, CHUNKED)
 
 
 def _difference(ours: Tree, theirs: Arrays) -> float:
@@ -251,14 +200,17 @@ def _check(shape: Shape) -> None:
     """Compare all gradients with those of the published way in torch, in float64."""
     import torch
 
-    from .pd_layer import build_step
+    from . import pd_layer
     from .published import dense_states
 
-    _, theirs = build_step(shape, dense_states, torch.float64)()
-    for variant in ("described", "materialised", "chunked"):
-        _, ours = _build(shape, variant, np.float64)()
-        worst = _difference(ours, {name: tensor.numpy() for name, tensor in theirs.items()})
-        print(f"{shape}, {variant}: largest relative difference of a gradient {worst:.1e}")
+    _, theirs = pd_layer.build_step(shape, dense_states, torch.float64)()
+    expected = {name: tensor.numpy() for name, tensor in theirs.items()}
+    for name, variant in (("jax", DESCRIBED), ("jax-tuned", TUNED), ("jax-chunked", CHUNKED)):
+        _, ours = build_step(shape, variant, np.float64)()
+        if not variant.transposed:
+            ours["dictionary"] = ours["dictionary"].transpose(0, 2, 1)
+        worst = _difference(ours, expected)
+        print(f"{shape}, {name}: largest relative difference of a gradient {worst:.1e}")
         if not worst < 1e-10:
             raise SystemExit("the gradients differ")
 
