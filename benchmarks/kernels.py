@@ -149,6 +149,7 @@ def measurements(quick: bool) -> list[Callable[[], Figure | list[Figure] | None]
 
     return [
         line("published", short, 150, 300),
+        line("published", Shape(32, 40, 128, 8), None, None),
         line("published-tuned", short, None, None),
         line("plain-torch", Shape(8, 1024, 128, 6), None, 10),
         line("jax", long, 6, 9),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pdssm.errors import RangeError, check_choice, check_size
-from pdssm.kernels.linear import linear
+from pdssm.kernels.linear import GELU, Linear
 from pdssm.transitions import Transition
 
 Init = Literal["long", "paper"]
@@ -45,16 +45,9 @@ class Generator(nn.Module, ABC):
     def forward(self, u: Tensor) -> tuple[Transition, Tensor]: ...
 
 
-class Linear(nn.Linear):
-    """``nn.Linear`` through ``kernels.linear``."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return linear(input, self.weight, self.bias)
-
-
 def mlp(dim: int, hidden_dim: int, out: int) -> nn.Sequential:
     """One hidden layer with GELU."""
-    return nn.Sequential(Linear(dim, hidden_dim), nn.GELU(), Linear(hidden_dim, out))
+    return nn.Sequential(Linear(dim, hidden_dim), GELU(), Linear(hidden_dim, out))
 
 
 def state_precision(tensor: Tensor) -> Tensor:

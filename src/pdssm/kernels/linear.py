@@ -1,8 +1,9 @@
-"""Matrix products with weights, by whichever of torch's two libraries is the faster one on this CPU.
+"""The two operations of the layers' networks on a CPU, y = x W^T + c and GELU: where their results lie, and by what.
 
-Torch takes MKL for float32, and MKL leaves AVX-512 unused on CPUs that are not Intel's: there oneDNN, which torch
-carries as well, takes less than half the time for y = x W^T and for the gradient of x (the figures are in
-``results/``).  Everywhere else, and for few rows, this is ``torch.nn.functional.linear``.
+Large results go into recycled memory (``buffers``), as the kernels' do: the page faults of fresh memory cost up to
+half of a long sequence's step.  And torch takes MKL for float32 products, which leaves AVX-512 unused on CPUs that
+are not Intel's: there oneDNN, which torch carries as well, takes less than half the time for y = x W^T and for the
+gradient of x.  Small results, other devices and other element types are plain torch.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+
+from pdssm.kernels import buffers
 
 # Below so many rows a call of oneDNN costs more than it saves.
 FEW_ROWS = 64
@@ -33,15 +36,39 @@ def _find_onednn() -> Any:
 _onednn = _find_onednn()
 
 
-class _OneDNNLinear(torch.autograd.Function):
+def _plain_float32(*tensors: Tensor) -> bool:
+    """What the functions below are for, and not inside of a compiled graph or an autocast."""
+    return (
+        all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
+        and not torch.compiler.is_compiling()
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- linear
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if _onednn is not None:
+        by_onednn: Tensor = _onednn(x.contiguous(), weight, bias, "none", [], "")
+        return by_onednn
+    y = buffers.empty((*x.shape[:-1], weight.shape[0]), x)
+    rows, flat = x.reshape(-1, x.shape[-1]), y.view(-1, weight.shape[0])
+    if bias is None:
+        torch.mm(rows, weight.t(), out=flat)
+    else:
+        torch.addmm(bias, rows, weight.t(), out=flat)
+    return y
+
+
+class _Linear(torch.autograd.Function):
     """y = x W^T + c;  gx = g W,  gW = g^T x,  gc = sum g."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.has_bias = bias is not None
-        y: Tensor = _onednn(x.contiguous(), weight, bias, "none", [], "")
-        return y
+        return _product(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -56,16 +83,48 @@ class _OneDNNLinear(torch.autograd.Function):
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``torch.nn.functional.linear``, differentiable to any order."""
-    if (
-        _onednn is None
-        or torch.compiler.is_compiling()
-        or x.device.type != "cpu"
-        or x.dtype != torch.float32
-        or weight.dtype != torch.float32
-        or x.ndim < 2
-        or x.numel() < FEW_ROWS * x.shape[-1]
-        or torch.is_autocast_enabled("cpu")
-    ):
+    rows = x.numel() // max(1, x.shape[-1])
+    pays = rows >= FEW_ROWS if _onednn is not None else buffers.is_large(rows * weight.shape[0], x.dtype)
+    if not pays or x.ndim < 2 or not _plain_float32(x, weight):
         return functional.linear(x, weight, bias)
-    y: Tensor = _OneDNNLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    y: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
     return y
+
+
+class Linear(nn.Linear):
+    """``nn.Linear`` through ``linear``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
+
+
+# --------------------------------------------------------------------------------------------------------- GELU
+
+
+class _GELU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        y: Tensor = torch.ops.aten.gelu.out(x, out=buffers.empty(tuple(x.shape), x))
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (g,), (x,) = grads, ctx.saved_tensors
+        g_x: Tensor
+        if torch.is_grad_enabled():  # a second derivative is wanted, and an output that is given has none
+            g_x = torch.ops.aten.gelu_backward(g, x)
+        else:
+            g_x = torch.ops.aten.gelu_backward.grad_input(g, x, grad_input=buffers.empty(tuple(x.shape), x))
+        return g_x
+
+
+class GELU(nn.Module):
+    """``nn.GELU``, differentiable to any order."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of every entry."""
+        if not buffers.is_large(x.numel(), x.dtype) or not _plain_float32(x):
+            return functional.gelu(x)
+        y: Tensor = _GELU.apply(x)  # type: ignore[no-untyped-call]
+        return y

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pdssm.errors import check_choice
-from pdssm.generators.base import Linear
+from pdssm.kernels.linear import GELU, Linear
 
 ReadoutKind = Literal["linear", "mlp", "real"]
 
@@ -37,7 +37,7 @@ class Readout(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.map: nn.Module
         if kind == "mlp":
-            self.map = nn.Sequential(Linear(width, dim, bias), nn.GELU(), Linear(dim, dim, bias))
+            self.map = nn.Sequential(Linear(width, dim, bias), GELU(), Linear(dim, dim, bias))
         else:
             self.map = Linear(width, dim, bias)
 

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from pdssm.errors import DtypeError, FileError, PDSSMError, RangeError, ShapeError
-from pdssm.generators.base import Linear, state_precision
+from pdssm.generators.base import state_precision
 from pdssm.kernels.checks import check_below, check_finite
+from pdssm.kernels.linear import Linear
 from pdssm.layers import Layout
 from pdssm.layers.base import make_layout, packed_positions, readable
 from pdssm.models.block import Block
