@@ -81,15 +81,18 @@ def pd_retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: An
     # The gather alone first: what follows then runs over neighbours, and in vectors.
     for j in range(x.shape[0]):
         carry[j] = g[np.uint32(p.index[r, h, j])]
-    for j in range(x.shape[0]):
-        product = carry[j] * np.conj(x[j])
-        g_diag[t, h, j] = product if v == 0 else g_diag[t, h, j] + product
+    if v == 0:
+        for j in range(x.shape[0]):
+            g_diag[t, h, j] = carry[j] * np.conj(x[j])
+    else:
+        for j in range(x.shape[0]):
+            g_diag[t, h, j] += carry[j] * np.conj(x[j])
     if right.size:
         for j in range(x.shape[0]):
-            z = p.diag[r, h, j] * x[j]
-            right[t, h, v, 0, j] = z.real
-            if right.shape[3] == 2:
-                right[t, h, v, 1, j] = z.imag
+            right[t, h, v, 0, j] = (p.diag[r, h, j] * x[j]).real
+    if right.size and right.shape[3] == 2:
+        for j in range(x.shape[0]):
+            right[t, h, v, 1, j] = (p.diag[r, h, j] * x[j]).imag
     for j in range(x.shape[0]):
         carry[j] *= np.conj(p.diag[r, h, j])
 
@@ -310,15 +313,22 @@ def backward(
             for i in range(stop - start - 1, -1, -1):
                 t = stop - 1 - i if reverse else start + i
                 before = t + 1 if reverse else t - 1
-                for j in range(size):
-                    x[j] = initial[s, h, v, j] if i == 0 else states[before, h, v, j]
-                    g[j] = carry[j]
+                at = place[t]
+                if i == 0:
+                    for j in range(size):
+                        x[j] = initial[s, h, v, j]
+                else:
+                    for j in range(size):
+                        x[j] = states[before, h, v, j]
                 if g_states.size:
                     for j in range(size):
-                        g[j] += g_states[t, h, v, j]
+                        g[j] = carry[j] + g_states[t, h, v, j]
+                else:
+                    for j in range(size):
+                        g[j] = carry[j]
                 for j in range(size):
-                    g_inputs[place[t], h, v, j] = g[j]
-                retreat(p, grads, rows[t], place[t], h, v, x, g, carry, scratch)
+                    g_inputs[at, h, v, j] = g[j]
+                retreat(p, grads, rows[t], at, h, v, x, g, carry, scratch)
             for j in range(size):
                 g_initial[s, h, v, j] = carry[j]
 
