@@ -32,8 +32,8 @@ def bind(kind: str, index: Tensor | None, params: list[Tensor]) -> Any:
 
 
 def _depth(kind: str, params: list[Tensor]) -> int:
-    """Rows of scratch: a Householder product keeps the argument of each of its factors."""
-    return int(params[0].shape[2]) + 1 if kind == "householder" else 0
+    """Rows of scratch: PD scatters its products from one, Householder keeps the argument of each of its factors."""
+    return int(params[0].shape[2]) + 1 if kind == "householder" else 1
 
 
 def scan_forward(

@@ -17,6 +17,9 @@ being the differential:
     gx_t = gy_t + A_{t+1}^H gx_{t+1},   g_inputs[t] = gx_t,   g_initial = A_first^H gx_first,
     g_parameters[t] = the parameters' share of  gx_t x_{t-1}^H.
 
+Rows are taken out of the arrays before a loop runs over their entries: an index with four axes, or one that Numba
+takes for a negative one, would keep LLVM from making vectors of it.
+
 A task is one head of one sequence and its loop is sequential, so its rounding is the same on any number of
 threads.  The adjoint writes step t's gradients at place[t], which sorts them by row; ``sum_rows`` adds those of a row.
 """
@@ -70,31 +73,37 @@ class HouseholderArrays(NamedTuple):
 
 
 def pd_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
-    """y[index[j]] += diag[j] x[j], a scatter."""
+    """y[index[j]] += diag[j] x[j], a scatter: the products first, in vectors."""
+    index, diag, products = p.index[r, h], p.diag[r, h], scratch[0]
     for j in range(x.shape[0]):
-        y[np.uint32(p.index[r, h, j])] += p.diag[r, h, j] * x[j]
+        products[j] = diag[j] * x[j]
+    for j in range(x.shape[0]):
+        y[np.uint32(index[j])] += products[j]
 
 
 def pd_retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any) -> None:
     """g_diag[j] = g[index[j]] conj(x[j]), A^H g [j] = conj(diag[j]) g[index[j]]; right = diag x (with left = g)."""
     g_diag, right = grads
+    index, diag, g_diag_row = p.index[r, h], p.diag[r, h], g_diag[t, h]
     # The gather alone first: what follows then runs over neighbours, and in vectors.
     for j in range(x.shape[0]):
-        carry[j] = g[np.uint32(p.index[r, h, j])]
+        carry[j] = g[np.uint32(index[j])]
     if v == 0:
         for j in range(x.shape[0]):
-            g_diag[t, h, j] = carry[j] * np.conj(x[j])
+            g_diag_row[j] = carry[j] * np.conj(x[j])
     else:
         for j in range(x.shape[0]):
-            g_diag[t, h, j] += carry[j] * np.conj(x[j])
+            g_diag_row[j] += carry[j] * np.conj(x[j])
     if right.size:
+        re = right[t, h, v, 0]
         for j in range(x.shape[0]):
-            right[t, h, v, 0, j] = (p.diag[r, h, j] * x[j]).real
+            re[j] = (diag[j] * x[j]).real
     if right.size and right.shape[3] == 2:
+        im = right[t, h, v, 1]
         for j in range(x.shape[0]):
-            right[t, h, v, 1, j] = (p.diag[r, h, j] * x[j]).imag
+            im[j] = (diag[j] * x[j]).imag
     for j in range(x.shape[0]):
-        carry[j] *= np.conj(p.diag[r, h, j])
+        carry[j] *= np.conj(diag[j])
 
 
 # --------------------------------------------------------------------------------------------- PD, row form
@@ -102,8 +111,9 @@ def pd_retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: An
 
 def row_pd_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
     """y[i] += diag[i] x[index[i]], a gather."""
+    index, diag = p.index[r, h], p.diag[r, h]
     for i in range(x.shape[0]):
-        y[i] += p.diag[r, h, i] * x[np.uint32(p.index[r, h, i])]
+        y[i] += diag[i] * x[np.uint32(index[i])]
 
 
 def row_pd_retreat(
@@ -111,25 +121,32 @@ def row_pd_retreat(
 ) -> None:
     """g_diag[i] = g[i] conj(x[index[i]]), A^H g [index[i]] += conj(diag[i]) g[i]; right = conj(diag) g, left = x."""
     g_diag, right = grads
-    carry[:] = 0
+    index, diag, g_diag_row, back = p.index[r, h], p.diag[r, h], g_diag[t, h], scratch[0]
     for i in range(x.shape[0]):
-        source = np.uint32(p.index[r, h, i])
-        product = g[i] * np.conj(x[source])
-        g_diag[t, h, i] = product if v == 0 else g_diag[t, h, i] + product
-        back = np.conj(p.diag[r, h, i]) * g[i]
-        carry[source] += back
-        if right.size:
-            right[t, h, v, 0, i] = back.real
-            if right.shape[3] == 2:
-                right[t, h, v, 1, i] = back.imag
+        product = g[i] * np.conj(x[np.uint32(index[i])])
+        g_diag_row[i] = product if v == 0 else g_diag_row[i] + product
+    for i in range(x.shape[0]):
+        back[i] = np.conj(diag[i]) * g[i]
+        carry[i] = 0
+    for i in range(x.shape[0]):
+        carry[np.uint32(index[i])] += back[i]
+    if right.size:
+        re = right[t, h, v, 0]
+        for i in range(x.shape[0]):
+            re[i] = back[i].real
+    if right.size and right.shape[3] == 2:
+        im = right[t, h, v, 1]
+        for i in range(x.shape[0]):
+            im[i] = back[i].imag
 
 
 # ------------------------------------------------------------------------------------------------- diagonal
 
 
 def diagonal_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
+    diag = p.diag[r, h]
     for j in range(x.shape[0]):
-        y[j] += p.diag[r, h, j] * x[j]
+        y[j] += diag[j] * x[j]
 
 
 def diagonal_retreat(
@@ -137,10 +154,15 @@ def diagonal_retreat(
 ) -> None:
     """g_diag = g conj(x), A^H g = conj(diag) g."""
     (g_diag,) = grads
+    diag, g_diag_row = p.diag[r, h], g_diag[t, h]
+    if v == 0:
+        for j in range(x.shape[0]):
+            g_diag_row[j] = g[j] * np.conj(x[j])
+    else:
+        for j in range(x.shape[0]):
+            g_diag_row[j] += g[j] * np.conj(x[j])
     for j in range(x.shape[0]):
-        product = g[j] * np.conj(x[j])
-        g_diag[t, h, j] = product if v == 0 else g_diag[t, h, j] + product
-        carry[j] = np.conj(p.diag[r, h, j]) * g[j]
+        carry[j] = np.conj(diag[j]) * g[j]
 
 
 # --------------------------------------------------------------------------------- block-diagonal and dense
@@ -258,6 +280,12 @@ def _retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any,
 
 
 @compiled
+def copy(source: Any, target: Any) -> None:
+    for j in range(source.shape[0]):
+        target[j] = source[j]
+
+
+@compiled
 def forward(
     lo: Any,
     hi: Any,
@@ -273,24 +301,19 @@ def forward(
 ) -> None:
     """Tasks lo..hi of the recurrence; ``depth`` rows of scratch."""
     heads, channels, size = initial.shape[1:]
-    x, y = np.empty(size, inputs.dtype), np.empty(size, inputs.dtype)
     scratch = np.empty((depth, size), inputs.dtype)
     for task in range(lo, hi):
         s, h = task // heads, task % heads
         start, stop = cu[s], cu[s + 1]
         for v in range(channels):
-            for j in range(size):
-                x[j] = initial[s, h, v, j]
+            x = initial[s, h, v]
             for i in range(stop - start):
                 t = stop - 1 - i if reverse else start + i
-                for j in range(size):
-                    y[j] = inputs[rows[t], h, v, j]
+                y = states[t, h, v]
+                copy(inputs[rows[t], h, v], y)
                 advance(p, rows[t], h, x, y, scratch)
-                for j in range(size):
-                    x[j] = y[j]
-                    states[t, h, v, j] = y[j]
-            for j in range(size):
-                final[s, h, v, j] = x[j]
+                x = y
+            copy(x, final[s, h, v])
 
 
 @compiled
@@ -300,37 +323,26 @@ def backward(
 ) -> None:  # fmt: skip
     """Tasks lo..hi of the adjoint; ``g_states`` or ``g_final`` of size 0 is a zero cotangent."""
     heads, channels, size = initial.shape[1:]
-    x, g, carry = np.empty(size, initial.dtype), np.empty(size, initial.dtype), np.empty(size, initial.dtype)
-    scratch = np.empty((depth, size), initial.dtype)
+    carry, scratch = np.empty(size, initial.dtype), np.empty((depth, size), initial.dtype)
     for task in range(lo, hi):
         s, h = task // heads, task % heads
         start, stop = cu[s], cu[s + 1]
         for v in range(channels):
             carry[:] = 0
             if g_final.size:
-                for j in range(size):
-                    carry[j] = g_final[s, h, v, j]
+                copy(g_final[s, h, v], carry)
             for i in range(stop - start - 1, -1, -1):
                 t = stop - 1 - i if reverse else start + i
                 before = t + 1 if reverse else t - 1
-                at = place[t]
-                if i == 0:
-                    for j in range(size):
-                        x[j] = initial[s, h, v, j]
-                else:
-                    for j in range(size):
-                        x[j] = states[before, h, v, j]
+                x = initial[s, h, v] if i == 0 else states[before, h, v]
+                g = g_inputs[place[t], h, v]
+                copy(carry, g)
                 if g_states.size:
+                    g_state = g_states[t, h, v]
                     for j in range(size):
-                        g[j] = carry[j] + g_states[t, h, v, j]
-                else:
-                    for j in range(size):
-                        g[j] = carry[j]
-                for j in range(size):
-                    g_inputs[at, h, v, j] = g[j]
-                retreat(p, grads, rows[t], at, h, v, x, g, carry, scratch)
-            for j in range(size):
-                g_initial[s, h, v, j] = carry[j]
+                        g[j] += g_state[j]
+                retreat(p, grads, rows[t], place[t], h, v, x, g, carry, scratch)
+            copy(carry, g_initial[s, h, v])
 
 
 @compiled
@@ -397,7 +409,7 @@ def sum_rows(lo: Any, hi: Any, values: Any, offsets: Any, out: Any) -> None:
         width = min(SUM_COLUMNS, values.shape[1] - first)
         total[:] = 0
         for place in range(offsets[r], offsets[r + 1]):
+            row = values[place, first : first + width]
             for c in range(width):
-                total[c] += values[place, first + c]
-        for c in range(width):
-            out[r, first + c] = total[c]
+                total[c] += row[c]
+        copy(total[:width], out[r, first : first + width])
