@@ -6,7 +6,7 @@ selection and its gradient go through the transitions a few at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import torch
@@ -47,17 +47,30 @@ def gumbel(keys: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     return -torch.log(-torch.log(uniform))
 
 
-def _tiles(scores: Tensor, dictionary: Tensor, noise: Tensor | None) -> Iterator[tuple[int, int, Tensor]]:
+def _tiles(
+    scores: Tensor, dictionary: Tensor, noise: Tensor | None, product: Callable[[Tensor, Tensor], Tensor]
+) -> Iterator[tuple[int, int, Tensor]]:
     """(first, last, logits) of a few transitions at a time."""
     size = dictionary.shape[-1]
     step = max(1, TILE // (size * size))
     flat = dictionary.reshape(dictionary.shape[0], -1)
     for first in range(0, scores.shape[0], step):
         last = min(first + step, scores.shape[0])
-        logits = (scores[first:last] @ flat).view(-1, size, size)
+        logits = product(scores[first:last], flat).view(-1, size, size)
         if noise is not None:
             logits = logits + gumbel(noise[first:last], size, scores.dtype)
         yield first, last, logits
+
+
+def even_product(scores: Tensor, flat: Tensor) -> Tensor:
+    """scores @ flat, with the same roundings in every column: rows of the dictionary that are equal must tie.
+
+    A library's product rounds a column by where it stands, in a vector or behind the last one.
+    """
+    total = scores[:, :1] * flat[0]
+    for k in range(1, flat.shape[0]):
+        total += scores[:, k : k + 1] * flat[k]
+    return total
 
 
 def select(scores: Tensor, dictionary: Tensor, noise: Tensor | None) -> Tensor:
@@ -65,7 +78,7 @@ def select(scores: Tensor, dictionary: Tensor, noise: Tensor | None) -> Tensor:
     index = [
         # max's index is not promised to be the first; the first of the largest is what argmax of a mask finds.
         (logits == logits.amax(1, keepdim=True)).to(torch.int8).argmax(1)
-        for _, _, logits in _tiles(scores, dictionary, noise)
+        for _, _, logits in _tiles(scores, dictionary, noise, even_product)
     ]
     return torch.cat(index).to(torch.int32)
 
@@ -85,7 +98,7 @@ def surrogate(
     flat = dictionary.reshape(dictionary.shape[0], -1)
     g_scores, g_flat = torch.zeros_like(scores), torch.zeros_like(flat)
     outer = _outer_by_transition if owner.shape[0] >= _MANY_STEPS * scores.shape[0] else _outer_by_step
-    for first, last, logits in _tiles(scores, dictionary, noise):
+    for first, last, logits in _tiles(scores, dictionary, noise, torch.matmul):
         d_p = outer(left, right, owner, order, offsets[first : last + 1], first)
         pi = torch.softmax(logits / temperature, 1)
         d_m = pi * (d_p - (pi * d_p).sum(1, keepdim=True)) / temperature

@@ -12,9 +12,9 @@ RECIPE = Recipe(
     title="Table 2b: groups that are not solvable",
     note=(
         "(G, n): n distinct permutations that generate G; the label at every step is the running product. One layer, "
-        "N = 128, K = 32, |D| near 1 and phases near 0 at the start, Adam, learning rate 1e-3; trained on lengths "
-        "3..40 for 100,000 steps or until 99.95 %; best validation accuracy on lengths 40..256, all steps counted. The "
-        "paper's numbers are the best of three seeds and five learning rates."
+        "N = 128, K = 32, |D| near 1 at the start (`near_one`), phases held at 0, Adam, learning rate 1e-3; trained on "
+        "lengths 3..40 for 100,000 steps or until 99.95 %; best validation accuracy on lengths 40..256, all steps "
+        "counted. The paper's numbers are the best of three seeds and five learning rates."
     ),
     cells=tuple(Cell("PD-SSM", task, group(task), (0, 1, 2), paper) for task, paper in PAPER.items()),
     full_seeds=(0, 1, 2),
