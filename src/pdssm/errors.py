@@ -7,7 +7,11 @@ was expected.
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""An ``OSError``'s numbers: no room on the disk, none left to this user, none left to this file."""
 
 
 class PDSSMError(ValueError):
@@ -28,6 +32,10 @@ class DeviceError(PDSSMError):
 
 class RangeError(PDSSMError):
     """A value is outside its range: an index, an offset, a NaN, a size of zero."""
+
+
+class NotFiniteError(RangeError):
+    """NaN or infinity among numbers that must be finite."""
 
 
 class BackendError(PDSSMError):

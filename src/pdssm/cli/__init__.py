@@ -8,21 +8,22 @@
 
 Each has --help.
 
-Exit codes: 0 done; 1 stopped for a reason that is said (a NaN loss, a full disk); 2 asked for something that is not
-there (an unknown name, a wrong option, a missing file); 130 interrupted.
+Exit codes: 0 done; 1 stopped for a reason that is said (a NaN loss, a full disk); 2 asked for something that cannot be
+(an unknown name, a wrong option, a missing file); 130 interrupted.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Callable, Sequence
 
-from pdssm.errors import PDSSMError, check_choice
+from pdssm.errors import FULL, PDSSMError, check_choice
 
 COMMANDS = {name: f"pdssm.cli.{name}" for name in ("train", "evaluate", "reproduce", "tasks", "models")}
-USAGE, INTERRUPTED = 2, 130
+STOPPED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,13 +36,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_choice("command", given[0], COMMANDS)
         command: Callable[[list[str]], int] = importlib.import_module(COMMANDS[given[0]]).main
         return command(given[1:])
+    except SystemExit as ended:  # tyro and argparse have said why
+        return ended.code if isinstance(ended.code, int) else USAGE
     except PDSSMError as error:
-        print(f"pdssm: {error}", file=sys.stderr)
-        return USAGE
+        return _say(str(error), USAGE)
+    except BrokenPipeError:  # whoever read what we print has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return STOPPED
+    except OSError as error:
+        if error.errno in FULL:
+            return _say(f"{error.filename or 'a file'} could not be written: {error.strerror}", STOPPED)
+        if error.filename is None:
+            raise
+        return _say(f"{error.filename}: {error.strerror}", USAGE)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "pdssm":
             raise
-        print(f"pdssm: {error.name} is not installed; expected pip install 'pdssm[train]'", file=sys.stderr)
-        return USAGE
+        return _say(f"{error.name} is not installed; expected pip install 'pdssm[train]'", USAGE)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _say(message: str, code: int) -> int:
+    print(f"pdssm: {message}", file=sys.stderr)
+    return code

@@ -1,7 +1,9 @@
 """pdssm models: what can learn it, the sequence mixers.
 
-pdssm models
-pdssm models pdssm
+    pdssm models
+    pdssm models pdssm
+
+With a name: what it is exactly, and its options.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """pdssm tasks: what can be learnt.
 
-pdssm tasks
-pdssm tasks parity
+    pdssm tasks
+    pdssm tasks parity
+
+With a name: what it is exactly, and its options.
 """
 
 from __future__ import annotations

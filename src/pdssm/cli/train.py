@@ -2,7 +2,8 @@
 
     pdssm train parity --steps 2000 --dim 64
     pdssm train A5:2 --preset group --threads 1
-    pdssm train "regex:(ab)*" --mixer-options state_dim=32 phase=shrink
+    pdssm train --regex "(ab)*" --mixer-options state_dim=32 phase=shrink
+    pdssm train --dfa turnstile.json --task-options target=state
     pdssm train parity --preset paper_formal --seed 1 --out runs/parity-1
     pdssm train --config my.json --lr 1e-4
     pdssm train --resume runs/parity-1
@@ -17,17 +18,18 @@ import argparse
 import dataclasses
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tyro
 
 from pdssm.cli.options import registry
 from pdssm.errors import PDSSMError, check_choice
 from pdssm.layers import mixer_options
-from pdssm.training import PRESETS, Outcome, RunFolder, TrainConfig, resume, train
+from pdssm.training import PRESETS, Outcome, TrainConfig, read_config, resume, train
+from pdssm.training.processes import is_main
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,16 @@ class RunOptions:
     """Begin with a whole protocol: paper_formal or group."""
     config: Path | None = None
     """Begin with a config file, such as a run's config.json."""
+    regex: str | None = None
+    """In place of TASK: is the word in the language of this expression?"""
+    dfa: Path | None = None
+    """In place of TASK: an automaton of your own, as a JSON file."""
     out: Path | None = None
     """The run's folder; runs/TASK-SEED unless given."""
     resume: Path | None = None
     """Go on with the run in this folder, with its own config; takes no other option but logger and quiet."""
-    logger: Literal["tensorboard", "csv", "none"] = "tensorboard"
-    """Where metrics go beside metrics.jsonl."""
+    logger: str = "tensorboard"
+    """Where metrics go beside metrics.jsonl: tensorboard, csv or none."""
     quiet: bool = False
     """Show nothing on the way."""
 
@@ -59,15 +65,17 @@ class Train:
 def main(arguments: list[str]) -> int:
     """The exit code."""
     before, _ = _scanner().parse_known_args(arguments)
-    if before.resume is not None:
+    if before.resume is not None and not before.help:
         outcome = _resume(arguments, Path(before.resume))
     else:
-        base = _base(before.preset, before.config)
+        base = _base(before.preset, before.config, _task(before.regex, before.dfa))
         chosen = _parse(arguments, base)
+        if (before.regex or before.dfa) and chosen.training.task != base.task:
+            raise PDSSMError(f"both task {chosen.training.task!r} and {base.task!r} came; expected one of them")
         config = _merged(chosen.training, base)
-        config.model_config(config.make_task())  # whatever is wrong is said before a folder exists
         outcome = train(config, chosen.run.out or _new_folder(config), logger=chosen.run.logger, quiet=chosen.run.quiet)
-    report(outcome)
+    if is_main():
+        report(outcome)
     return outcome.exit_code
 
 
@@ -82,27 +90,34 @@ def report(outcome: Outcome) -> None:
 def _scanner() -> argparse.ArgumentParser:
     """Finds what decides on the defaults of everything else."""
     scanner = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for name in ("preset", "config", "resume"):
+    for name in ("preset", "config", "resume", "regex", "dfa"):
         scanner.add_argument(f"--{name}")
+    scanner.add_argument("-h", "--help", action="store_true")
     return scanner
 
 
-def _base(preset: str | None, config: str | None) -> TrainConfig:
+def _task(regex: str | None, dfa: str | None) -> str | None:
+    if regex is not None and dfa is not None:
+        raise PDSSMError("both regex and dfa came; expected one of them")
+    return f"regex:{regex}" if regex is not None else f"dfa:{dfa}" if dfa is not None else None
+
+
+def _base(preset: str | None, config: str | None, task: str | None) -> TrainConfig:
+    """The values from which the options depart."""
     if preset is not None and config is not None:
         raise PDSSMError("both preset and config came; expected one of them")
     if config is not None:
-        try:
-            return TrainConfig.from_json(Path(config).read_text())
-        except OSError as error:
-            raise PDSSMError(f"config {config} cannot be read: {error.strerror}") from None
+        base = read_config(Path(config))
+        return base if task is None else dataclasses.replace(base, task=task, task_options={})
+    make: Callable[[Any], TrainConfig] = TrainConfig
     if preset is not None:
         check_choice("preset", preset, PRESETS)
-        return PRESETS[preset](tyro.MISSING)
-    return TrainConfig(tyro.MISSING)
+        make = PRESETS[preset]
+    return make(tyro.MISSING if task is None else task)
 
 
 def _parse(arguments: list[str], base: TrainConfig) -> Train:
-    if arguments and not arguments[0].startswith("-"):
+    if arguments and not arguments[0].startswith("-"):  # TASK
         arguments = ["--task", *arguments]
     return tyro.cli(
         tyro.conf.OmitArgPrefixes[Train],
@@ -115,11 +130,13 @@ def _parse(arguments: list[str], base: TrainConfig) -> Train:
 
 
 def _merged(config: TrainConfig, base: TrainConfig) -> TrainConfig:
-    """The mixer's options are added to those of the preset or file, as far as the mixer knows them."""
+    """The options given are added to those of the preset or file, as far as the mixer, or the task, knows those."""
     known = mixer_options(config.mixer)
     kept: Mapping[str, Any] = {name: value for name, value in base.mixer_options.items() if name in known}
     given = config.mixer_options if config.mixer_options != base.mixer_options else {}
-    return dataclasses.replace(config, mixer_options={**kept, **given})
+    same = base.task_options if config.task == base.task else {}
+    asked = config.task_options if config.task_options != base.task_options else {}
+    return dataclasses.replace(config, mixer_options={**kept, **given}, task_options={**same, **asked})
 
 
 def _new_folder(config: TrainConfig) -> Path:
@@ -140,6 +157,4 @@ def _resume(arguments: list[str], folder: Path) -> Outcome:
     given, rest = allowed.parse_known_args(arguments)
     if rest:
         raise PDSSMError(f"resume came with {' '.join(rest)}; expected no other options: the run has its own config")
-    if not RunFolder(folder).exists:
-        raise PDSSMError(f"resume is {folder}, which holds no run; expected a folder that pdssm train made")
     return resume(folder, logger=given.logger, quiet=given.quiet)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from pdssm.errors import RangeError
+from pdssm.errors import NotFiniteError, RangeError
 
 
 def check_below(name: str, values: Tensor, bound: int, of_what: str) -> None:
@@ -43,4 +43,6 @@ def check_finite(name: str, values: Tensor) -> None:
     low, high = (float(v) for v in torch.aminmax(values))
     if not (math.isfinite(low) and math.isfinite(high)):
         bad = int((~torch.isfinite(values)).sum())
-        raise RangeError(f"{name} {tuple(values.shape)} holds {bad} NaN or infinite values; expected finite numbers")
+        raise NotFiniteError(
+            f"{name} {tuple(values.shape)} holds {bad} NaN or infinite values; expected finite numbers"
+        )

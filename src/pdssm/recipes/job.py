@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
+from pdssm.errors import FileError, PDSSMError
 from pdssm.models import SequenceModel
 from pdssm.models.files import write_atomically
 from pdssm.recipes import Cell, Recipe, find_recipe
-from pdssm.training import Outcome, RunFolder, accuracy_by_length, resume, train
+from pdssm.training import Outcome, RunFolder, TrainConfig, accuracy_by_length, resume, train
 
 SAMPLES = 1024
 
@@ -33,12 +34,25 @@ def run_cell(recipe: Recipe, cell: Cell, seed: int, runs: Path, results: Path, f
     """Begin, or go on; once the run is over, measure its best model and write down everything."""
     folder = run_path(runs, recipe, cell, seed, full)
     config = cell.with_seed(seed, full)
-    outcome = resume(folder) if RunFolder(folder).exists else train(config, folder)
+    run = RunFolder(folder)
+    if run.exists:
+        check_same(run, config)
+    outcome = resume(folder) if run.exists else train(config, folder)
     if outcome.reason not in ("interrupted", "disk full"):
         path = result_path(results, recipe, cell, seed, full)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(describe(recipe, cell, outcome), indent=1).encode())
     return outcome
+
+
+def check_same(run: RunFolder, config: TrainConfig) -> None:
+    """What was begun with another version of a recipe is not gone on with under this one's name."""
+    begun, wanted = run.config().to_dict(), config.to_dict()
+    different = [name for name in wanted if begun[name] != wanted[name]]
+    if different:
+        was = ", ".join(f"{name} {begun[name]!r}" for name in different)
+        now = ", ".join(f"{name} {wanted[name]!r}" for name in different)
+        raise FileError(f"{run.path} was begun with {was}; the recipe has {now}: move that run away to run it anew")
 
 
 def describe(recipe: Recipe, cell: Cell, outcome: Outcome) -> dict[str, Any]:
@@ -81,7 +95,12 @@ def main() -> int:
     given = parser.parse_args()
     torch.set_num_threads(1)
     recipe = find_recipe(given.recipe)
-    return run_cell(recipe, recipe.find(given.cell), given.seed, given.runs, given.results, given.full).exit_code
+    try:
+        cell = recipe.find(given.cell)
+        return run_cell(recipe, cell, given.seed, given.runs, given.results, given.full).exit_code
+    except PDSSMError as error:
+        print(f"pdssm: {error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

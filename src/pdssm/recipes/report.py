@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pdssm.errors import FileError
 from pdssm.models.files import write_atomically
 from pdssm.recipes.base import Cell, Recipe
 
@@ -15,13 +16,16 @@ FAILED_BELOW = 0.99
 Results = list[dict[str, Any]]
 
 
-def read_results(folder: Path) -> dict[str, Results]:
-    """By cell, in the order of the seeds."""
-    found: dict[str, Results] = {}
+def read_results(recipe: Recipe, folder: Path) -> dict[str, Results]:
+    """By cell, in the order of the seeds; what belongs to no cell of the recipe is left alone."""
+    found: dict[str, Results] = {cell.name: [] for cell in recipe.cells}
     for path in sorted(folder.glob("*-seed*.json")):
-        result = json.loads(path.read_text())
-        found.setdefault(result["cell"], []).append(result)
-    return {cell: sorted(results, key=lambda result: int(result["seed"])) for cell, results in found.items()}
+        try:
+            result = json.loads(path.read_text())
+            found.get(result["cell"], []).append(result)
+        except (ValueError, KeyError, TypeError):
+            raise FileError(f"{path} is not the result of a run; expected what pdssm reproduce wrote") from None
+    return {cell: sorted(results, key=lambda each: int(each["seed"])) for cell, results in found.items() if results}
 
 
 def write_report(recipe: Recipe, results: Path, full: bool = False) -> None:
@@ -29,7 +33,7 @@ def write_report(recipe: Recipe, results: Path, full: bool = False) -> None:
     name = recipe.name
     if full and (results / f"{name}-full").is_dir():
         name = f"{name}-full"
-    found = read_results(results / name)
+    found = read_results(recipe, results / name)
     if found:
         write_atomically(results / f"{name}.md", markdown(recipe, found, name).encode())
         write_atomically(results / f"{name}.svg", figure(recipe, found))
@@ -88,11 +92,16 @@ def _lengths(recipe: Recipe, found: dict[str, Results]) -> str:
         f"| --- | --- | {' | '.join('---:' for _ in recipe.lengths)} |",
     ]
     for cell in recipe.cells:
-        results = [result for result in found.get(cell.name, []) if "by_length" in result]
+        results = _measured(found.get(cell.name, []), recipe.lengths)
         if results:
             means = (f"{100 * value:.1f}" for value in _mean_by_length(results, recipe.lengths))
             lines.append(f"| {cell.row} | {cell.column} | {' | '.join(means)} |")
     return "Accuracy of the best models at single lengths, means over seeds:\n\n" + "\n".join(lines)
+
+
+def _measured(results: Results, lengths: Iterable[int]) -> Results:
+    """A run that ended before its first evaluation has no model to measure."""
+    return [result for result in results if {str(n) for n in lengths} <= result.get("by_length", {}).keys()]
 
 
 def _mean_by_length(results: Results, lengths: Iterable[int]) -> list[float]:
@@ -145,10 +154,10 @@ def _draw(panel: Any, column: str, lengths: tuple[int, ...], found: dict[Cell, R
     panel.minorticks_off()
     for cell, results in found.items():
         colour = f"C{rows.index(cell.row)}"
-        measured = [result for result in results if "by_length" in result]
+        measured = _measured(results, lengths)
         for result in measured:
             panel.plot(lengths, _mean_by_length([result], lengths), color=colour, linewidth=0.6, alpha=0.6)
         if measured:
             panel.plot(lengths, _mean_by_length(measured, lengths), color=colour, marker=".", label=cell.row)
-            limit = cell.config.lengths[1]
+    limit = max(cell.config.lengths[1] for cell in found)
     panel.axvline(limit, color="grey", linestyle="--", linewidth=0.8, label="longest in training")

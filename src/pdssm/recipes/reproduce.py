@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from pdssm.training.interruption import Interruption
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 INTERRUPTED = 130
+Running = list[tuple[str, subprocess.Popen[bytes]]]
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,9 @@ class Plan:
 
 def reproduce(plan: Plan) -> int:
     """The exit code: that of the first run that went wrong, or 130 after a Ctrl-C, which saves all of them."""
-    waiting, running, code = plan.missing, list[tuple[str, subprocess.Popen[bytes]]](), 0
+    waiting, running, code = plan.missing, Running(), 0
     print(f"{plan.recipe.name}: {len(plan.wanted)} runs, {len(waiting)} of them missing", flush=True)
-    with Interruption() as interruption:
+    with Interruption() as interruption, _none_left(running):
         told = False
         while running or (waiting and not interruption.requested):
             while waiting and len(running) < plan.jobs and not interruption.requested:
@@ -78,14 +80,24 @@ def reproduce(plan: Plan) -> int:
                     process.terminate()
             for name, ended in _ended(running):
                 print(f"{plan.recipe.name}: {name}: ended with exit code {ended}", flush=True)
-                code = code or (0 if told else ended)
+                code = code or (0 if told else abs(ended))  # negative: killed by that signal
                 write_report(plan.recipe, plan.results, plan.full)
             time.sleep(0.2)
     write_report(plan.recipe, plan.results, plan.full)
     return INTERRUPTED if told else code
 
 
-def _ended(running: list[tuple[str, subprocess.Popen[bytes]]]) -> Iterator[tuple[str, int]]:
+@contextmanager
+def _none_left(running: Running) -> Iterator[None]:
+    """After a second Ctrl-C, or an error, nothing goes on unseen."""
+    try:
+        yield
+    finally:
+        for _, process in running:
+            process.kill()
+
+
+def _ended(running: Running) -> Iterator[tuple[str, int]]:
     """Takes those that are over off the list."""
     for entry in list(running):
         code = entry[1].poll()

@@ -114,7 +114,8 @@ def dfa_task(
     label_at: LabelAt | None = None,
     balanced: bool | None = None,
 ) -> AutomatonTask:
-    """An automaton from a JSON file, or the object itself."""
-    name = "dfa" if isinstance(dfa, DFA) else f"dfa:{dfa}"
+    """An automaton from a JSON file, or the JSON text, or the object itself."""
+    in_file = not isinstance(dfa, DFA) and not str(dfa).lstrip().startswith("{")
+    name = f"dfa:{dfa}" if in_file else "dfa"
     machine = dfa if isinstance(dfa, DFA) else DFA.from_json(dfa)
     return AutomatonTask(machine, target, label_at=label_at, balanced=balanced, name=name)

@@ -38,9 +38,11 @@ def save_checkpoint(folder: Path, tensors: dict[str, Tensor], counters: dict[str
         described,
         json.dumps({**header, "sha256": hashlib.sha256(content).hexdigest(), "counters": counters}, indent=1).encode(),
     )
-    for step in checkpoint_steps(folder)[:-KEPT]:
-        for path in _paths(folder, step):
-            path.unlink(missing_ok=True)
+    kept = {path for step in checkpoint_steps(folder)[-KEPT:] for path in _paths(folder, step)}
+    # The JSON files go first, like they come last; weights without one are what a kill between the two has left.
+    for path in (*folder.glob("step-*.json"), *folder.glob("step-*.safetensors")):
+        if path not in kept:
+            path.unlink()
 
 
 def load_newest(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -48,11 +50,14 @@ def load_newest(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None
 
     Damaged ones are renamed to ``*.damaged``, with a warning.
     """
-    for step in reversed(checkpoint_steps(folder)):
+    steps = checkpoint_steps(folder)
+    while steps:
+        step = steps.pop()
         try:
             return load_checkpoint(folder, step)
         except FileError as error:
-            warnings.warn(f"{error}; going back to the checkpoint before it", CheckpointWarning, stacklevel=2)
+            back = f"going back to the checkpoint of step {steps[-1]}" if steps else "there is none before it"
+            warnings.warn(f"{error}; {back}", CheckpointWarning, stacklevel=2)
             for path in _paths(folder, step):
                 if path.exists():
                     path.rename(path.with_name(path.name + ".damaged"))
@@ -61,7 +66,8 @@ def load_newest(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None
 
 def checkpoint_steps(folder: Path) -> list[int]:
     """In order."""
-    return sorted(int(path.stem.removeprefix("step-")) for path in folder.glob("step-*.json"))
+    numbers = (path.stem.removeprefix("step-") for path in folder.glob("step-*.json"))
+    return sorted(int(number) for number in numbers if number.isdecimal())
 
 
 def load_checkpoint(folder: Path, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Self
 
-from pdssm.errors import FileError, PDSSMError, RangeError, check_choice, check_size
+from pdssm.automata import DFA
+from pdssm.errors import DtypeError, FileError, PDSSMError, RangeError, check_choice, check_fraction, check_size
 from pdssm.models import ModelConfig
 from pdssm.models.config import Norm
 from pdssm.tasks import Task, make_task
@@ -124,21 +127,33 @@ class TrainConfig:
         for name, known in CHOICES.items():
             check_choice(name, getattr(self, name), known)
         for name in FRACTIONS:
-            if not 0 <= getattr(self, name) < 1:
-                raise RangeError(f"{name} is {getattr(self, name)}; expected a number in [0, 1)")
+            check_fraction(name, getattr(self, name))
         for name in ("lr", "final_lr", "clip", "curriculum"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not 0 < value < math.inf:
                 raise RangeError(f"{name} is {value}; expected a positive number")
-        if not self.weight_decay >= 0:
+        if not 0 <= self.weight_decay < math.inf:
             raise RangeError(f"weight_decay is {self.weight_decay}; expected a number of at least 0")
         check_size("seed", self.seed, 0)
         if self.threads is not None:
             check_size("threads", self.threads)
+        if self.stop_above is not None:
+            check_fraction("stop_above", self.stop_above)
         for name in ("lengths", "eval_lengths", "betas"):  # JSON has lists
             object.__setattr__(self, name, _pair(name, getattr(self, name)))
+        for name in ("lengths", "eval_lengths"):
+            _check_lengths(name, getattr(self, name))
+        for beta in self.betas:
+            check_fraction("betas", beta)
         for name in ("task_options", "mixer_options"):
-            object.__setattr__(self, name, dict(getattr(self, name)))
+            object.__setattr__(self, name, _options(name, getattr(self, name)))
+
+    def self_contained(self) -> Self:
+        """The same run with its automaton, if that is in a file, written into the config: the file may change or go."""
+        kind, _, file = self.task.partition(":")
+        if kind != "dfa" or not file:
+            return self
+        return dataclasses.replace(self, task="dfa", task_options={**self.task_options, "dfa": DFA.from_json(file)})
 
     def make_task(self) -> Task:
         """The task."""
@@ -180,6 +195,37 @@ class TrainConfig:
         if not isinstance(values, dict):
             raise FileError(f"the config is a JSON {type(values).__name__}; expected an object")
         return cls.from_dict(values)
+
+
+def read_config(path: Path) -> TrainConfig:
+    """From a JSON file."""
+    try:
+        return TrainConfig.from_json(path.read_text())
+    except OSError as error:
+        raise FileError(f"config {path} cannot be read: {error.strerror}") from None
+    except (PDSSMError, UnicodeDecodeError) as error:
+        raise FileError(f"config {path}: {error}") from error
+
+
+def _options(name: str, values: Any) -> dict[str, Any]:
+    """As JSON can hold them, an automaton as its text."""
+    if not isinstance(values, Mapping):
+        raise DtypeError(f"{name} is a {type(values).__name__}; expected a mapping, option to value")
+    options = {option: value.to_json() if isinstance(value, DFA) else value for option, value in values.items()}
+    for option, value in options.items():
+        if not (value is None or isinstance(value, bool | int | float | str)):
+            raise DtypeError(
+                f"{option!r} in {name} is a {type(value).__name__}; expected a number, a string, True, False or None, "
+                "which a config file can hold"
+            )
+    return options
+
+
+def _check_lengths(name: str, value: tuple[Any, Any]) -> None:
+    for length in value:
+        check_size(name, length)
+    if value[0] > value[1]:
+        raise RangeError(f"{name} is {value}; expected (low, high) with low <= high, both included")
 
 
 def _pair(name: str, value: Any) -> tuple[Any, Any]:

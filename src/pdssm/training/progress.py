@@ -15,8 +15,8 @@ PAUSE = 30.0
 class Progress(ABC):
     """Told of every step; shows what is worth a look."""
 
-    def __init__(self, name: str, steps: int) -> None:
-        self.name, self.steps = name, steps
+    def __init__(self, name: str, step: int, steps: int) -> None:
+        self.name, self.step, self.steps = name, step, steps
 
     @abstractmethod
     def update(self, state: TrainState) -> None:
@@ -47,18 +47,16 @@ class Quiet(Progress):
 class Lines(Progress):
     """A plain line now and then."""
 
-    def __init__(self, name: str, steps: int) -> None:
-        super().__init__(name, steps)
-        self._shown, self._step = time.monotonic(), 0
+    def __init__(self, name: str, step: int, steps: int) -> None:
+        super().__init__(name, step, steps)
+        self._shown = time.monotonic()
 
     def update(self, state: TrainState) -> None:
         now = time.monotonic()
-        if not self._step:
-            self._step = state.step
         if now - self._shown < PAUSE:
             return
-        speed = (state.step - self._step) / (now - self._shown)
-        self._shown, self._step = now, state.step
+        speed = (state.step - self.step) / (now - self._shown)
+        self._shown, self.step = now, state.step
         left = remaining(self.steps - state.step, speed)
         self.say(f"step {state.step}/{self.steps}  {summary(state)}  {speed:.1f} steps/s  {left}")
 
@@ -72,8 +70,8 @@ class Lines(Progress):
 class Bar(Progress):
     """rich's, on a terminal."""
 
-    def __init__(self, name: str, steps: int) -> None:
-        super().__init__(name, steps)
+    def __init__(self, name: str, step: int, steps: int) -> None:
+        super().__init__(name, step, steps)
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
@@ -86,13 +84,13 @@ class Bar(Progress):
             TextColumn("{task.fields[values]}"),
         )
         self._bar = RichProgress(*columns, speed, TimeRemainingColumn(), console=Console(stderr=True))
-        self._row: Any = self._bar.add_task(name, total=steps, values="", speed="")
+        self._row: Any = self._bar.add_task(name, total=steps, completed=step, values="", speed="")
         self._bar.start()
         self._shown = 0.0
 
     def update(self, state: TrainState) -> None:
         now = time.monotonic()
-        if now - self._shown > 0.1:
+        if now - self._shown > 0.1 or state.step == self.steps:
             self._shown = now
             speed = self._bar.tasks[self._row].speed
             told = "" if speed is None else f"{speed:.1f} steps/s"
@@ -123,8 +121,8 @@ def remaining(steps: int, speed: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d} left"
 
 
-def make_progress(name: str, steps: int, quiet: bool) -> Progress:
-    """For the place this runs in."""
+def make_progress(name: str, step: int, steps: int, quiet: bool) -> Progress:
+    """For the place this runs in; ``step`` are done already."""
     if quiet:
-        return Quiet(name, steps)
-    return Bar(name, steps) if sys.stderr.isatty() else Lines(name, steps)
+        return Quiet(name, step, steps)
+    return Bar(name, step, steps) if sys.stderr.isatty() else Lines(name, step, steps)

@@ -6,14 +6,18 @@ metrics.jsonl       one JSON object a line: kind ("train", "evaluation", "event"
 checkpoints/        the last two checkpoints, and the best model
 best                a link to the best model: SequenceModel.from_pretrained("RUN/best")
 tensorboard/        or metrics.csv
+lock                held by the process that trains here
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +26,8 @@ from torch import Tensor
 from pdssm.errors import FileError
 from pdssm.models import ModelConfig
 from pdssm.models.files import save_model, write_atomically
-from pdssm.training.checkpoint import load_newest, save_checkpoint
-from pdssm.training.config import TrainConfig
+from pdssm.training.checkpoint import checkpoint_steps, load_newest, save_checkpoint
+from pdssm.training.config import TrainConfig, read_config
 
 
 class RunFolder:
@@ -43,25 +47,44 @@ class RunFolder:
         """A new run; a folder with a run in it is refused."""
         if self.exists:
             raise FileError(f"{self.path} holds a run already; expected a new folder, or resume that run")
-        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        try:
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise FileError(f"{self.path} cannot be a folder: a file is in its place; expected a new name") from None
         write_atomically(self.path / "config.json", config.to_json().encode())
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Two processes that train in one folder would undo each other's work: the second is refused."""
+        with open(self.path / "lock", "a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FileError(f"{self.path} is in use by another process that trains there") from None
+            except OSError as error:
+                if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):  # a file system without locks
+                    raise
+            yield
 
     def config(self) -> TrainConfig:
         """Of the run."""
-        try:
-            return TrainConfig.from_json((self.path / "config.json").read_text())
-        except OSError as error:
-            raise FileError(f"{self.path} holds no run: {error.filename} cannot be read ({error.strerror})") from None
+        if not self.exists:
+            raise FileError(f"{self.path} holds no run; expected a folder that pdssm train made")
+        return read_config(self.path / "config.json")
 
     # ---------------------------------------------------------------------------------------------- metrics
 
     def record(self, kind: str, step: int, **values: Any) -> None:
-        """One more line."""
-        with open(self.metrics, "a") as file:
-            file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
+        """One more line, whole or not at all."""
+        line = json.dumps({"kind": kind, "step": step, **values}).encode() + b"\n"
+        with open(self.metrics, "ab", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            if file.write(line) < len(line):
+                file.truncate(end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.metrics))
 
     def records(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """All lines, or those of a kind; a last line that was cut short is left out."""
+        """All lines, or those of a kind, in the order of the steps; a line that was cut short is left out."""
         found = [line for line in self._lines() if kind in (None, line["kind"])]
         return sorted(found, key=lambda line: line["step"])
 
@@ -74,11 +97,13 @@ class RunFolder:
     def _lines(self) -> Iterator[dict[str, Any]]:
         if not self.metrics.exists():
             return
-        for line in self.metrics.read_text().splitlines():
+        for text in self.metrics.read_text(errors="replace").splitlines():
             try:
-                yield json.loads(line)
+                line = json.loads(text)
             except ValueError:
                 continue
+            if isinstance(line, dict) and {"kind", "step"} <= line.keys():
+                yield line
 
     def record_environment(self, found: Mapping[str, Any]) -> None:
         """One more start."""
@@ -106,6 +131,10 @@ class RunFolder:
     def load_newest(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """The newest sound checkpoint."""
         return load_newest(self.checkpoints)
+
+    def newest_step(self) -> int | None:
+        """Of the newest checkpoint."""
+        return max(checkpoint_steps(self.checkpoints), default=None)
 
     def save_best(self, step: int, config: ModelConfig, tensors: Mapping[str, Tensor]) -> None:
         """A model of its own; ``best`` leads from the one before to this one in a single step."""
