@@ -2,12 +2,14 @@
 
 from pdssm.layers.base import Layout, Mixer
 from pdssm.layers.diagonal import ComplexDiagonal, RealDiagonal
+from pdssm.layers.lstm import LSTM, LSTMState
 from pdssm.layers.pdssm import PDSSM, GivenPDSSM, Inspection
 from pdssm.layers.recurrence import ConvState, LinearRecurrence
 from pdssm.layers.registry import MIXERS, make_mixer, mixer_options
 from pdssm.layers.sdssm import SDSSM
 
 __all__ = [
+    "LSTM",
     "MIXERS",
     "PDSSM",
     "SDSSM",
@@ -15,6 +17,7 @@ __all__ = [
     "ConvState",
     "GivenPDSSM",
     "Inspection",
+    "LSTMState",
     "Layout",
     "LinearRecurrence",
     "Mixer",

@@ -9,6 +9,7 @@ from typing import Any
 from pdssm.errors import PDSSMError, check_choice
 from pdssm.layers.base import Mixer
 from pdssm.layers.diagonal import ComplexDiagonal, RealDiagonal
+from pdssm.layers.lstm import LSTM
 from pdssm.layers.pdssm import PDSSM
 from pdssm.layers.recurrence import DEFAULTS, LinearRecurrence
 from pdssm.layers.sdssm import SDSSM
@@ -18,6 +19,7 @@ MIXERS: dict[str, type[Mixer]] = {
     "complex_diagonal": ComplexDiagonal,
     "real_diagonal": RealDiagonal,
     "sdssm": SDSSM,
+    "lstm": LSTM,
 }
 
 
