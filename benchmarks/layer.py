@@ -12,7 +12,7 @@ import importlib.util
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -176,23 +176,20 @@ def has_numba() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def devices() -> list[torch.device]:
-    """Where the layers are measured."""
-    found = ["cpu"] if has_numba() else []
-    return [torch.device(name) for name in (*found, "cuda") if name == "cpu" or torch.cuda.is_available()]
+def available() -> list[str]:
+    """Devices the layers can be measured on."""
+    return [*(["cpu"] if has_numba() else []), *(["cuda"] if torch.cuda.is_available() else [])]
 
 
-def figures(quick: bool, tokens: int | None = None) -> Iterator[Figure]:
+def figures(quick: bool, tokens: int | None = None, devices: Sequence[str] = ("cpu",)) -> Iterator[Figure]:
     """All of them; ``tokens`` streamed for the flatness figures."""
     seconds = 2.0 if quick else 20.0
     batch, length = (2, 256) if quick else (BATCH, LENGTH)
-    for device in devices():
+    for device in map(torch.device, devices):
         yield from training(device, seconds, batch, length)
         yield from streams(device, seconds / 2)
-    if not has_numba():
-        print("left out: what only runs on a CPU (numba is not installed)")
-        return
-    yield from flatness(tokens or (20_000 if quick else 1_000_000))
+    if "cpu" in devices:
+        yield from flatness(tokens or (20_000 if quick else 1_000_000))
 
 
 def main() -> None:
@@ -201,13 +198,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="shorter sequences, 20,000 tokens streamed")
     parser.add_argument("--json", type=Path, help="where to store the run")
     parser.add_argument("--tokens", type=int, help="streamed for the flatness figures (a million; about 1 ms each)")
+    parser.add_argument("--device", nargs="+", choices=available(), default=available(), help="all there are")
     arguments = parser.parse_args()
     start = time.perf_counter()
     torch.manual_seed(0)
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     stored: dict[str, Any] = {"machine": machine() | {"gpu": gpu}, "quick": arguments.quick, "figures": []}
     print(*(f"{name:16s} {value}" for name, value in stored["machine"].items()), "", sep="\n")
-    for figure in figures(arguments.quick, arguments.tokens):
+    for figure in figures(arguments.quick, arguments.tokens, arguments.device):
         verdict = {True: "met", False: "MISSED", None: ""}[figure.met]
         print(
             f"{figure.what:42s} {figure.at:30s} {figure.measured:>28s}   must: {figure.must:14s} {verdict}", flush=True

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pdssm import ModelConfig, PDSSMError, SequenceModel, scan
+from pdssm.kernels.ops import select
 from pdssm.layers import MIXERS, make_mixer
 from pdssm.transitions import Transition
 from tests.factories import CLOSED, STRUCTURES, Draw, differentiable, real_loss, relative_error
@@ -84,6 +85,31 @@ def test_a_model_trains_and_freezes(device: str) -> None:
     with torch.no_grad():
         before = model(tokens)
         assert torch.equal(model.freeze()(tokens), before)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("terms", "size", "count"), [(1, 1, 1), (3, 7, 5), (6, 70, 300), (32, 128, 40)])
+def test_selection(device: str, terms: int, size: int, count: int) -> None:
+    """Exact in any order of summation, and full of ties, which go to the lowest row."""
+    generator = torch.Generator().manual_seed(size)
+    dictionary = torch.randint(-3, 4, (terms, size, size), generator=generator).float()
+    dictionary[:, size // 2] = dictionary[:, 0]
+    scores = torch.randint(0, 9, (count, terms), generator=generator) / 8
+    logits = torch.einsum("uk,kab->uab", scores.double(), dictionary.double())
+    expected = torch.stack([(column == column.max(0).values).int().argmax(0) for column in logits])
+    assert torch.equal(select(scores.to(device), dictionary.to(device), False, None).cpu().long(), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_equal_rows_tie_whatever_the_rounding(device: str, dtype: torch.dtype) -> None:
+    """The second of two equal rows never wins, and a transition alone gets what it gets among others."""
+    dictionary = torch.randn(7, 37, 37, dtype=dtype).repeat_interleave(2, 1).repeat(1, 1, 2).to(device)
+    scores = torch.softmax(torch.randn(200, 7, dtype=dtype), -1).to(device)
+    index = select(scores, dictionary, False, None)
+    assert bool((index % 2 == 0).all())
+    alone = torch.cat([select(row[None], dictionary, False, None) for row in scores[:20]])
+    assert torch.equal(alone, index[:20])
 
 
 @pytest.mark.parametrize("device", DEVICES)

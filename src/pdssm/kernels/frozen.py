@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pdssm.errors import DeviceError, DtypeError, RangeError, ShapeError
-from pdssm.kernels import reference
+from pdssm.kernels import device, reference
 from pdssm.kernels.checks import check_finite
 
 TOLERANCE = 1e-3  # how far from 1 a sum of scores may be
@@ -99,10 +99,10 @@ def _(scores: Tensor, rows: Tensor, values: Tensor, starts: Tensor, size: int) -
 @final
 @dataclass(frozen=True, eq=False)
 class GatheredCandidates(FrozenDictionary):
-    """Candidate lists padded to the longest, in plain torch; the bits of ``reference.select`` on the same device.
+    """Candidate lists padded to the longest, in plain torch; the bits of ``device.select``.
 
     A product of fewer columns may round differently.  So a winner is believed where it leads by more than the
-    rounding of both products; the reference decides the transitions where one does not.
+    rounding of both products; the full selection decides the transitions where one does not.
     """
 
     rows: Tensor
@@ -126,14 +126,11 @@ class GatheredCandidates(FrozenDictionary):
             raise _off_simplex(bad, scores[bad])
         few = scores.shape[0] * self.counts.shape[0] ** 2 < self.pays_from
         if few or _coarse_products(scores):
-            return reference.select(scores, self.dictionary, None)
+            return device.select(scores, self.dictionary, None)
         parts = [self._search(part) for part in scores.split(max(1, reference.TILE // self.rows.numel()))]
         index, unclear = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
-        # The reference's own tiles: its product of the same shape has the same bits.
-        tile = max(1, reference.TILE // self.counts.shape[0] ** 2)
-        for number in (unclear.nonzero()[:, 0] // tile).unique().tolist():
-            here = slice(number * tile, (number + 1) * tile)
-            index[here] = reference.select(scores[here], self.dictionary, None)
+        if bool(unclear.any()):
+            index[unclear] = device.select(scores[unclear], self.dictionary, None)
         return index
 
     def _search(self, scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -190,8 +187,8 @@ def _gathered(dictionary: Tensor, rows: Tensor, values: Tensor, counts: Tensor) 
     limits = torch.finfo(dictionary.dtype)
     real = torch.arange(rows.shape[1]) < counts[:, None]
     padding = torch.zeros(rows.shape, dtype=values.dtype).masked_fill(~real, -torch.inf)
-    # Two logits, each rounded twice (here, in the reference): 4 K units in the last place of the largest entry, and
-    # a little for the sum of scores and the bound's own rounding.  An infinite lead leaves all to the reference.
+    # Two logits, each rounded twice (here, in the full selection): 4 K units in the last place of the largest entry,
+    # and a little for the sum of scores and the bound's own rounding.  An infinite lead leaves all to it.
     largest = values.abs().amax((1, 2)).double()
     lead = (4.1 * terms + 2) * limits.eps / 2 * largest + 8 * (terms + 1) * limits.tiny
     lead = torch.where(largest > limits.max / 4, torch.inf, lead)[:, None].to(values.dtype)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from pdssm.errors import GradientError
-from pdssm.kernels import reference
+from pdssm.kernels import device, reference
 from pdssm.kernels.checks import check_below, check_finite, check_offsets
 
 
@@ -136,7 +136,7 @@ def _selected_index(scores: Tensor, dictionary: Tensor, row_form: bool, noise: T
         from pdssm.kernels import cpu
 
         return cpu.select(scores, dictionary, noise)
-    return reference.select(scores, dictionary, noise)
+    return device.select(scores, dictionary, noise)
 
 
 @torch.library.custom_op("pdssm::selection", mutates_args=())

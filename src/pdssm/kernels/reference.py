@@ -65,11 +65,13 @@ def _tiles(
 def even_product(scores: Tensor, flat: Tensor) -> Tensor:
     """scores @ flat, with the same roundings in every column: rows of the dictionary that are equal must tie.
 
-    A library's product rounds a column by where it stands, in a vector or behind the last one.
+    A library's product rounds a column by where it stands, in a vector or behind the last one; so do, on a CPU, a
+    product and a sum in one operation.
     """
     total = scores[:, :1] * flat[0]
     for k in range(1, flat.shape[0]):
-        total += scores[:, k : k + 1] * flat[k]
+        weight = scores[:, k : k + 1]
+        total = total.add_(weight * flat[k]) if total.device.type == "cpu" else total.addcmul_(weight, flat[k])
     return total
 
 
