@@ -8,24 +8,35 @@ from pdssm.automata.dfa import DFA
 from pdssm.automata.emulation import Row, emulation
 from pdssm.automata.equivalence import counterexample, isomorphic
 from pdssm.automata.errors import AutomatonError
+from pdssm.automata.extract import Extraction, extract_dfa
 from pdssm.automata.groups import PermutationGroup, group
 from pdssm.automata.monoid import TransformationMonoid
 from pdssm.automata.phase import exact_length
 from pdssm.automata.propositions import ScalarSSM, scalar_ssm, simplex_layer, witness_automaton
+from pdssm.automata.snap import Snapped, snap
 from pdssm.automata.subgroups import Subgroup, factor_group, factor_orders
+from pdssm.automata.testing import Evidence
+from pdssm.automata.verify import Agreement, Verdict, agreement, verify
 
 __all__ = [
     "DFA",
+    "Agreement",
     "AutomatonError",
+    "Evidence",
+    "Extraction",
     "PermutationGroup",
     "Row",
     "ScalarSSM",
+    "Snapped",
     "Subgroup",
     "TransformationMonoid",
+    "Verdict",
+    "agreement",
     "compile_dfa",
     "counterexample",
     "emulation",
     "exact_length",
+    "extract_dfa",
     "factor_group",
     "factor_orders",
     "group",
@@ -33,5 +44,7 @@ __all__ = [
     "output_classes",
     "scalar_ssm",
     "simplex_layer",
+    "snap",
+    "verify",
     "witness_automaton",
 ]
