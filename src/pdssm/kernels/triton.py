@@ -7,8 +7,6 @@ lowest one wins.  Imported at the first call with tensors on a GPU: Triton is no
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
@@ -19,7 +17,7 @@ TRANSITIONS, COLUMNS = 16, 64
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _select(
-    scores: Any, dictionary: Any, index: Any, count: Any, size: Any,
+    scores: tl.tensor, dictionary: tl.tensor, index: tl.tensor, count: tl.tensor, size: tl.tensor,
     terms: tl.constexpr, rows_of: tl.constexpr, columns_of: tl.constexpr,
 ) -> None:  # fmt: skip
     u = tl.program_id(0).to(tl.int64) * rows_of + tl.arange(0, rows_of)
@@ -28,7 +26,7 @@ def _select(
     at = tl.zeros((rows_of, columns_of), tl.int32)
     for a in range(size):
         logit = tl.zeros((rows_of, columns_of), dictionary.dtype.element_ty)
-        for k in tl.static_range(terms):
+        for k in range(terms):
             weight = tl.load(scores + u * terms + k, mask=u < count, other=0.0)
             entry = tl.load(dictionary + (k * size + a).to(tl.int64) * size + b, mask=b < size, other=0.0)
             logit = tl.fma(weight[:, None] + tl.zeros_like(logit), entry[None, :] + tl.zeros_like(logit), logit)
