@@ -3,6 +3,9 @@
 Not imported by ``import pdssm``. What needs automata-lib imports it when called: ``pip install "pdssm[automata]"``.
 """
 
+from pdssm.automata.certificate import Certificate, Unknown
+from pdssm.automata.certify import certify
+from pdssm.automata.checking import CertificateError, check
 from pdssm.automata.compile import compile_dfa, output_classes
 from pdssm.automata.dfa import DFA
 from pdssm.automata.emulation import Row, emulation
@@ -22,6 +25,8 @@ __all__ = [
     "DFA",
     "Agreement",
     "AutomatonError",
+    "Certificate",
+    "CertificateError",
     "Evidence",
     "Extraction",
     "PermutationGroup",
@@ -30,8 +35,11 @@ __all__ = [
     "Snapped",
     "Subgroup",
     "TransformationMonoid",
+    "Unknown",
     "Verdict",
     "agreement",
+    "certify",
+    "check",
     "compile_dfa",
     "counterexample",
     "emulation",

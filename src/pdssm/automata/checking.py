@@ -1,0 +1,108 @@
+"""The checker of certificates: it shares the model's reading with the search for them, and no arithmetic.
+
+Float64, each sum widened by its own rounding (``UP``), plus that of float32 in any order of summation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pdssm.automata.affine import AffineModel, agrees, fingerprint, read_model
+from pdssm.automata.certificate import Certificate
+from pdssm.automata.compile import label_numbers, output_classes, token_letters
+from pdssm.automata.dfa import DFA
+from pdssm.automata.errors import AutomatonError
+from pdssm.automata.validation import Label
+from pdssm.models import SequenceModel
+
+U = 2.0**-24
+UP = 1 + 1e-10  # more than float64 loses in a sum of 100,000 terms
+
+
+class CertificateError(AutomatonError):
+    """A certificate that proves nothing about this model and this automaton."""
+
+
+def check(
+    certificate: Certificate,
+    model: SequenceModel,
+    dfa: DFA,
+    *,
+    vocabulary: Sequence[str] | None = None,
+    classes: Sequence[Label] | None = None,
+) -> None:
+    """Raise unless the certificate proves the model right after every word; arguments as for ``certify``."""
+    c, affine = certificate, read_model(model)
+    letters = token_letters(dfa, dfa.alphabet if vocabulary is None else vocabulary)
+    tokens = np.array([np.flatnonzero(letters == symbol)[0] for symbol in range(len(dfa.alphabet))])
+    labels = label_numbers(dfa, output_classes(dfa) if classes is None else classes)
+    count, size = len(c.state), len(affine.initial)
+    _need(c.model == fingerprint(model), "is for another model")
+    _need(agrees(model, affine), "cannot be judged: this machine computes other maps than were read")
+    _need(np.array_equal(c.tokens, tokens) and len(letters) == model.config.input_size, "is for other tokens")
+    _need(np.array_equal(c.classes, labels) and (labels < model.config.output_size).all(), "is for other classes")
+    _need(c.following.shape == (count, len(c.tokens)) and c.centre.shape == c.radius.shape == (count, size), "shapes")
+    _need(count > 0 and c.state[0] == dfa.initial, "does not begin in the automaton's initial state")
+    _need(((c.following >= 0) & (c.following < count) & (c.state >= 0)[:, None]).all(), "leads nowhere")
+    _need((c.state[c.following] == dfa.transitions[c.state]).all(), "leads to another state than the automaton")
+    _need(np.isfinite(c.centre).all() and (c.radius >= 0).all() and (c.radius < 1e30).all(), "has no finite discs")
+    _need((np.abs(affine.initial - c.centre[0]) * UP <= c.radius[0]).all(), "does not hold the initial state")
+    for p, s in np.ndindex(*c.following.shape):
+        _need(_stays(affine, c, p, s), f"is left from enclosure {p} by symbol {dfa.alphabet[s]!r}")
+    for p, s in {(int(c.following[p, s]), int(c.tokens[s])) for p, s in np.ndindex(*c.following.shape)}:
+        _need(_answers(affine, c, p, s), f"may answer wrongly in enclosure {p} after token {s}")
+
+
+def _need(holds: object, fault: str) -> None:
+    if not holds:
+        raise CertificateError(f"the certificate {fault}")
+
+
+def _stays(affine: AffineModel, c: Certificate, p: int, s: int) -> bool:
+    """Whether A x + b, with all its rounding, stays in the next enclosure's discs."""
+    maps, token, onto = affine.maps, int(c.tokens[s]), int(c.following[p, s])
+    target, source, d, e, b, f = (array[token] for array in maps[:6])
+    x, r = c.centre[p][source], c.radius[p][source]
+    most = np.abs(x) + r
+    used = (most > 0) & (np.abs(d) + e > 0)
+    rounds = used & ((e > 0) | ~np.isin(d, (1, -1, 1j, -1j)))
+    y, reach, size, terms, products = b.copy(), f.copy(), np.abs(b) + f, ((b != 0) | (f > 0)) * 1.0, np.zeros(len(b))
+    np.add.at(y, target, d * x)
+    np.add.at(reach, target, np.abs(d) * r + e * most)
+    np.add.at(size, target, (np.abs(d) + e) * most)
+    np.add.at(terms, target, used)
+    np.add.at(products, target, rounds)
+    loss = np.where((terms > 1) | (products > 0), 1.5 * (terms + 3) * (U * size + 2.0**-140), 0.0)
+    away = np.abs(y - c.centre[onto]) + np.where(loss > 0, 1e-12 * np.abs(c.centre[onto]), 0.0)
+    return bool(((away + reach + loss) * UP <= c.radius[onto]).all())
+
+
+def _answers(affine: AffineModel, c: Certificate, p: int, token: int) -> bool:
+    """Whether the right logit is the greatest on a whole enclosure, whatever is rounded."""
+    x, r, own = c.centre[p], c.radius[p], int(c.classes[c.state[p]])
+    weights, dim = affine.readout, affine.readout.shape[0]
+    y = (weights @ x).real + affine.offset[token]
+    off = (2 * len(x) + 7) * U * (np.abs(weights) @ (np.abs(x) + r) + affine.offset_size[token])
+    off = (off + affine.offset_error[token]) * UP + 2.0**-125 * len(x)
+    size, head, bias = np.abs(y) + np.abs(weights) @ r, affine.head, affine.head_bias
+    least = most = np.float64(1)
+    values = size + off
+    if affine.norm is not None:
+        gain, shift, eps = affine.norm
+        sway = np.sqrt((np.abs(weights - weights.mean(0)) ** 2).mean(0)) @ r
+        least, most = np.maximum(np.sqrt(y.var() + eps) - sway, eps**0.5) / UP, (np.sqrt(y.var() + eps) + sway) * UP
+        head, bias = head * gain - (head * gain).mean(1)[:, None], bias + head @ shift
+        part = (np.sqrt((off**2).mean()) + (2 * dim + 15) * U * ((size + off) ** 2).mean() / least * 1.5) / least
+        if part > 0.2:  # the variance is lost in the rounding
+            return False
+        far, off = size + size.mean(), off + off.mean() + (dim + 1) * U * (size + off).mean()
+        off = np.abs(gain) * (off * (1 + 1.5 * part) + far * (1.5 * part + 12 * U)) / least + 4 * U * np.abs(shift)
+        values = np.abs(gain) * dim**0.5 + np.abs(shift) + off
+    wrong = np.abs(affine.head) @ off + (dim + 1) * U * (np.abs(affine.head) @ values + np.abs(affine.head_bias))
+    lead = (head[own] - head) @ y
+    if r.any():
+        lead = lead - np.abs((head[own] - head) @ weights) @ r * UP
+    lead = np.where(lead > 0, lead / most, lead / least) + bias[own] - bias - (wrong[own] + wrong) * UP
+    return bool((np.delete(lead, own) > 0).all())

@@ -1,0 +1,144 @@
+"""The search for sets that close: centres that follow the model, the least radii around them, the readout's margin."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pdssm.automata.affine import AffineModel
+from pdssm.automata.certificate import Reason, Unknown
+from pdssm.automata.covers import Cover
+from pdssm.automata.dfa import DFA
+from pdssm.automata.enclosures import Discs, image, margins
+from pdssm.automata.permutation_group import IntArray
+from pdssm.automata.rounding import Floats
+from pdssm.automata.token_maps import Complex
+
+ROUNDS, STEPS = 100, 16
+"""Rounds of so many steps; after each the sets are tested."""
+STEADY, PATIENCE = 0.999, 4
+"""Growth that in so many rounds fell by less than this is taken for growth without end."""
+WIDER = 1e-3
+"""By this part the radii are widened before they are tested: a fixed point is only approached."""
+
+
+class Problem(NamedTuple):
+    """A model and what it should compute."""
+
+    model: AffineModel
+    dfa: DFA
+    tokens: IntArray
+    classes: IntArray
+
+
+class Search:
+    """For discs that close over one cover."""
+
+    def __init__(self, problem: Problem, cover: Cover) -> None:
+        self.problem, self.cover = problem, cover
+        self.affine, self.symbols = problem.model, range(len(problem.tokens))
+
+    def run(self) -> Discs | Unknown:
+        """Discs that close and on which the readout is right, or where that failed."""
+        centre = self._centres() if self.cover.points is None else self.cover.points
+        radius = np.zeros(centre.shape)
+        growth, linear = np.inf, 0
+        for _ in range(ROUNDS):
+            before = radius
+            for _ in range(STEPS):
+                grown = self._grown(Discs(centre, radius))
+                if (grown <= radius).all():
+                    break
+                radius = np.maximum(radius, grown)
+            failure = self._failure(Discs(centre, radius))
+            if failure is not None:
+                return failure  # larger sets only make it worse
+            rate, growth = float((radius - before).max()) / growth, float((radius - before).max())
+            # What is still to come, as far as the growth is a geometric series.
+            wider = radius * (1 + WIDER) + (radius - before) * (rate / (1 - rate) if rate < 1 else 0) * (1 + WIDER)
+            if (self._grown(Discs(centre, wider)) <= wider).all() and self._failure(Discs(centre, wider)) is None:
+                return Discs(centre, wider)
+            linear = linear + 1 if rate > STEADY else 0
+            if linear == PATIENCE or not np.isfinite(growth):
+                break
+        return self._growing(Discs(centre, radius))
+
+    # ------------------------------------------------------------------------------------------------ centres
+
+    def _centres(self) -> Complex:
+        """Each part's mean of what comes in, followed until it rests; shortest words lead to where that begins."""
+        centre = self._walked()
+        arriving = np.bincount(self.cover.following.ravel(), minlength=len(centre)).astype(float)
+        arriving[0] += 1
+        for _ in range(ROUNDS * STEPS):
+            total = np.zeros_like(centre)
+            total[0] = self.affine.initial
+            for symbol in self.symbols:
+                np.add.at(total, self.cover.following[:, symbol], self._moved(centre, symbol))
+            mean = total / arriving[:, None]
+            change, centre = np.abs(mean - centre).max(), mean
+            if change < 1e-12 * (1 + np.abs(centre).max()) or not np.isfinite(change):
+                break
+        return centre
+
+    def _walked(self) -> Complex:
+        centre = np.zeros((len(self.cover.state), len(self.affine.initial)), dtype=np.complex128)
+        centre[0] = self.affine.initial
+        known, level = {0}, [0]
+        while level:
+            reached = []
+            for symbol in self.symbols:
+                moved = self._moved(centre[level], symbol)
+                for row, node in enumerate(self.cover.following[level, symbol].tolist()):
+                    if node not in known:
+                        known.add(node)
+                        reached.append(node)
+                        centre[node] = moved[row]
+            level = reached
+        return centre
+
+    def _moved(self, centre: Complex, symbol: int) -> Complex:
+        points = Discs(centre, np.zeros(centre.shape))
+        return image(self.affine.maps, int(self.problem.tokens[symbol]), points).centre
+
+    # -------------------------------------------------------------------------------------------------- radii
+
+    def _grown(self, discs: Discs) -> Floats:
+        """The radii that hold the images of the sets, and x_0."""
+        radius = np.zeros(discs.radius.shape)
+        radius[0] = np.abs(discs.centre[0] - self.affine.initial)
+        for symbol in self.symbols:
+            onto = self.cover.following[:, symbol]
+            moved = image(self.affine.maps, int(self.problem.tokens[symbol]), discs)
+            np.maximum.at(radius, onto, np.abs(moved.centre - discs.centre[onto]) + moved.radius)
+        return radius
+
+    # ----------------------------------------------------------------------------------------------- the answer
+
+    def _failure(self, discs: Discs) -> Unknown | None:
+        """The set and symbol where the readout is wrong or too near to it."""
+        worst: tuple[float, int, int, int] | None = None
+        for symbol, token in enumerate(self.problem.tokens.tolist()):
+            onto = np.unique(self.cover.following[:, symbol])
+            lead, rival = margins(self.affine, discs.take(onto), token, self.problem.classes[self.cover.state[onto]])
+            at = int(lead.argmin())
+            if not lead[at] > 0 and (worst is None or lead[at] < worst[0]):
+                worst = float(lead[at]), int(onto[at]), symbol, int(rival[at])
+        if worst is None:
+            return None
+        lead_, node, symbol, other = worst
+        own = self.problem.classes[self.cover.state[node]]
+        detail = f"class {own} is above class {other} by at least {lead_:.3g} only"
+        return self._unknown("readout", int(np.flatnonzero(self.cover.following[:, symbol] == node)[0]), symbol, detail)
+
+    def _growing(self, discs: Discs) -> Unknown:
+        grown = self._grown(discs)
+        node, component = np.unravel_index((grown - discs.radius).argmax(), grown.shape)
+        before, symbol = np.argwhere(self.cover.following == node)[0]
+        detail = f"the sets do not close: component {component} grows beyond {discs.radius[node, component]:.3g}"
+        return self._unknown("grows", int(before), int(symbol), detail)
+
+    def _unknown(self, reason: Reason, node: int, symbol: int, detail: str) -> Unknown:
+        dfa = self.problem.dfa
+        return Unknown(reason, dfa.name(int(self.cover.state[node])), dfa.alphabet[symbol], detail)
