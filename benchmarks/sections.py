@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 Result = dict[str, Any]
@@ -42,9 +43,16 @@ def provenance(result: Result) -> str:
     machine = result["machine"]
     quick = " This was a quick run: its figures scatter more." if result.get("quick") else ""
     return (
-        f"Measured on {machine['date']} at commit `{machine['commit']}`: {machine['cpu']}, {machine['cores']} cores, "
+        f"Measured on {machine['date']} at commit `{machine['commit']}`: {device(result)}, {machine['cores']} cores, "
         f"{machine['threads']} threads, Python {machine['python']}, torch {machine['torch']}.{quick}"
     )
+
+
+def device(result: Result) -> str:
+    """The processor, and the GPU where one took part."""
+    machine = result["machine"]
+    gpu = machine.get("device", machine.get("gpu", "none"))
+    return str(machine["cpu"]) if gpu in ("none", "cpu") else f"{gpu} beside {machine['cpu']}"
 
 
 def _verdict(figure: Result) -> str:
@@ -104,7 +112,7 @@ def frozen(result: Result) -> str:
     """Everything ``benchmarks/frozen.py`` stored."""
     freezing = [
         [
-            each["name"],
+            each["dictionary"],
             f"{each['size']:,}",
             duration(each["seconds"]),
             f"{each['mean_candidates']:.1f}",
@@ -113,7 +121,7 @@ def frozen(result: Result) -> str:
         for each in result["freezing"]
     ]
     selecting = [
-        [each["name"], f"{each['size']:,}", f"{each['count']:,}", duration(each["seconds"]["full"]),
+        [each["dictionary"], f"{each['size']:,}", f"{each['transitions']:,}", duration(each["seconds"]["full"]),
          duration(each["seconds"]["frozen"]), f"{each['ratio']:.1f}x", f"{each['must']:g}x",
          _verdict(each)]
         for each in result["selecting"]
@@ -129,28 +137,56 @@ def frozen(result: Result) -> str:
     )
 
 
-def runtime(result: Result) -> str:
-    """Everything ``benchmarks/runtime.py`` stored."""
-    rows = [
-        [each["setting"], f"{each['D']:,}", f"{each['L']:,}", each["ratio"], _ratio(each.get("associative")),
-         _ratio(each.get("best")), _ratio(each.get("paper"))]
-        for each in result["ratios"]
-    ]  # fmt: skip
-    exponents = [[str(value) for value in each.values()] for each in result["exponents"]]
-    skipped = [[str(value) for value in each.values()] for each in result["skipped"]]
+def runtime(result: Result, plots: str) -> str:
+    """Everything ``benchmarks/runtime.py`` stored; the plots lie in a folder under results/."""
     parts = [
         "Forward pass of one layer, batch 1: by its associative scan, as the paper measures, and by its best algorithm "
-        "on this device. The paper's ratios are from its A100. Plots: "
-        "[ratios and times](../results/runtime).",
-        f"{provenance(result)} Device: {result['machine'].get('device', 'cpu')}.",
+        f"on this device. Plots: [times and ratios](../results/{plots}).",
+        provenance(result),
         goals(result["figures"]),
-        table(["setting", "D", "L", "ratio of", "associative", "best", "paper"], rows),
-        "Cost of the scan alone as fitted exponents, time ~ L^a N^b:",
-        table([str(key) for key in result["exponents"][0]], exponents),
+        "Where the paper prints a ratio, from its A100 and by associative scan:",
+        _beside_the_paper(result["ratios"]),
+        "All widths, each side by its best algorithm:",
+        _by_width(result["ratios"]),
+        "Cost of the scan alone, fitted as time ~ L^a N^b:",
+        _exponents(result["exponents"]),
     ]
-    if skipped:
-        parts += ["Cells left out, and why:", table([str(key) for key in result["skipped"][0]], skipped)]
+    if result["skipped"]:
+        header = [str(key) for key in result["skipped"][0]]
+        rows = [[str(value) for value in each.values()] for each in result["skipped"]]
+        parts += ["Cells left out, and why:", table(header, rows)]
     return "\n\n".join(parts)
+
+
+def _beside_the_paper(ratios: list[Result]) -> str:
+    rows = [
+        [each["setting"], each["ratio"], f"{each['D']:,}", f"{each['L']:,}",
+         *(_ratio(each.get(key)) for key in ("paper", "associative", "best"))]
+        for each in ratios if each["paper"] is not None
+    ]  # fmt: skip
+    return table(["setting", "ratio of", "D", "L", "paper", "associative", "best"], rows)
+
+
+def _by_width(ratios: list[Result]) -> str:
+    dims = sorted({each["D"] for each in ratios})
+    lines: dict[tuple[str, str, int], dict[int, float]] = {}
+    for each in ratios:
+        if "best" in each:
+            lines.setdefault((each["setting"], each["ratio"], each["L"]), {})[each["D"]] = each["best"]
+    rows = [
+        [setting, ratio, f"{length:,}", *(_ratio(found.get(dim)) for dim in dims)]
+        for (setting, ratio, length), found in sorted(lines.items())
+    ]
+    return table(["setting", "ratio of", "L", *(f"D = {dim:,}" for dim in dims)], rows)
+
+
+def _exponents(fits: list[Result]) -> str:
+    rows = [
+        [each["family"], each["algorithm"], f"{each['a']:.2f}", f"{each['b']:.2f}",
+         "{}, {}".format(*each["expected"]), f"{each['r_squared']:.3f}"]
+        for each in fits
+    ]  # fmt: skip
+    return table(["family", "scan", "a", "b", "expected a, b", "R^2"], rows)
 
 
 def _ratio(value: float | None) -> str:
@@ -161,7 +197,9 @@ SECTIONS = (
     Section("kernels.json", "Kernels: the speed and memory of one layer step", kernels, figures_summary),
     Section("layer.json", "Layers: training and streaming", layer, figures_summary),
     Section("frozen.json", "Frozen selection", frozen),
-    Section("runtime.json", "Runtime study: PD, diagonal and dense, CPU", runtime, figures_summary),
+    Section(
+        "runtime.json", "Runtime study: PD, diagonal and dense, CPU", partial(runtime, plots="runtime"), figures_summary
+    ),
     Section("layer_gpu.json", "Layers on a GPU", layer),
-    Section("runtime_gpu.json", "Runtime study: PD, diagonal and dense, GPU", runtime),
+    Section("runtime_gpu.json", "Runtime study: PD, diagonal and dense, GPU", partial(runtime, plots="runtime_gpu")),
 )

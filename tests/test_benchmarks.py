@@ -7,9 +7,19 @@ from dataclasses import asdict
 import pytest
 import torch
 
+from benchmarks import (
+    frozen,
+    runtime,
+    runtime_cells,
+    runtime_fit,
+    runtime_paper,
+    runtime_plots,
+    runtime_report,
+    sections,
+)
 from benchmarks import layer as layers
-from benchmarks import runtime, runtime_cells, runtime_fit, runtime_paper, runtime_plots, runtime_report
 from benchmarks.layer_variants import Cache, Transformer, output, state_bytes, streaming, variants
+from benchmarks.measure import machine
 from benchmarks.runtime_cells import Cell, Party, build, forward, parties
 from pdssm.layers import LinearRecurrence
 
@@ -269,7 +279,31 @@ def test_training_and_flatness_figures() -> None:
 
 def test_frozen_layers_share_their_parameters() -> None:
     layer: LinearRecurrence = build("pd", 12, 8, CPU)
-    frozen = runtime_cells.with_frozen_selection(layer)
-    assert all(a is b for a, b in zip(layer.parameters(), frozen.parameters(), strict=True))
+    twin = runtime_cells.with_frozen_selection(layer)
+    assert all(a is b for a, b in zip(layer.parameters(), twin.parameters(), strict=True))
     assert layer.generator._frozen is None
-    assert frozen.generator._frozen is not None
+    assert twin.generator._frozen is not None
+
+
+def test_what_is_stored_can_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """The documents' sections read what the benchmarks store, under the names they store it by."""
+    dictionary = frozen.dictionaries(128)["marked"]
+    candidates, freezing = frozen.measured_freeze("marked", dictionary)
+    selecting = frozen.compare("marked", dictionary, candidates, 3, 0.0)
+    common = {"machine": machine() | {"device": "some GPU"}, "quick": True}
+    page = sections.frozen(common | {"freezing": [asdict(freezing)], "selecting": [asdict(selecting)]})
+    assert f"| marked | 128 | 3 | {sections.duration(selecting.seconds['full'])} |" in page
+    assert "marked" in capsys.readouterr().out
+    stored = common | {"ratios": runtime_report.ratios(cells())}
+    stored["figures"] = [asdict(figure) for figure in runtime_report.figures(cells(), on_cpu=True)]
+    stored["exponents"] = [asdict(runtime_fit.Exponents("PD", "best", 1.0, 1.04, (1, 1), 0.99, {}))]
+    _, stored["skipped"] = runtime_report.as_stored(cells())
+    page = sections.runtime(stored, "folder")
+    for text in (
+        "| real state twice as wide | dense / pd | 2,048 | 64 | 18.8x | 60x | 7x |",
+        "| PD | best | 1.00 | 1.04 | 1, 1 | 0.990 |",
+        "memory: much",
+        "some GPU beside",
+        "../results/folder",
+    ):
+        assert text in page
