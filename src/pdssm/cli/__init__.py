@@ -3,6 +3,7 @@
     pdssm train parity              train a model, in a folder of its own
     pdssm evaluate runs/parity      its accuracy at other lengths
     pdssm reproduce table2          rebuild a table of the paper
+    pdssm automaton verify RUN      automata: show, compile, extract, verify, snap
     pdssm tasks                     what can be learnt
     pdssm models                    what can learn it
 
@@ -22,7 +23,8 @@ from collections.abc import Callable, Sequence
 
 from pdssm.errors import FULL, PDSSMError, check_choice
 
-COMMANDS = {name: f"pdssm.cli.{name}" for name in ("train", "evaluate", "reproduce", "tasks", "models")}
+NAMES = ("train", "evaluate", "reproduce", "automaton", "tasks", "models")
+COMMANDS = {name: f"pdssm.cli.{name}" for name in NAMES}
 STOPPED, USAGE, INTERRUPTED = 1, 2, 130
 
 

@@ -52,3 +52,12 @@ def _(task: EvenPairs) -> DFA:
 def _(task: CycleNavigation) -> DFA:
     table = [[place, (place + 1) % 5, (place - 1) % 5] for place in range(5)]
     return DFA(("stay", "+1", "-1"), np.array(table), 0, ("0", "1", "2", "3", "4"))
+
+
+def task_symbols(task: Task) -> tuple[str, ...]:
+    """The tokens that the task's words are made of."""
+    try:
+        return target_automaton(task).alphabet
+    except RangeError:
+        words = task.sample(256, (task.shortest, 64), np.random.default_rng(0))
+        return tuple(task.tokens[int(token)] for token in words.tokens.unique())
