@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import torch
+
 from pdssm.automata import DFA
 from pdssm.errors import DtypeError, FileError, PDSSMError, RangeError, check_choice, check_fraction, check_size
 from pdssm.models import ModelConfig
@@ -76,7 +78,7 @@ class TrainConfig:
     lengths: Lengths = (3, 40)
     """Lengths in training, uniform between the two, both included."""
     curriculum: float | None = None
-    """Begin with the shortest words; the longest grows by 2 whenever the loss stays under this. None: no curriculum."""
+    """Begin with the shortest words; the longest grows by a quarter whenever the loss of 25 steps is under this."""
 
     optimiser: Optimiser = "adamw"
     """AdamW (decoupled weight decay) or Adam."""
@@ -111,7 +113,7 @@ class TrainConfig:
     seed: int = 0
     """Of everything random: first weights, data, dropout."""
     threads: int | None = None
-    """CPU threads; None leaves torch's own choice."""
+    """CPU threads; None takes torch's own choice. The run keeps them: another number gives other bits."""
     precision: Precision = "float32"
     """bf16 runs the networks in half precision; the recurrence stays in float32."""
     device: Device = "auto"
@@ -149,11 +151,15 @@ class TrainConfig:
             object.__setattr__(self, name, _options(name, getattr(self, name)))
 
     def self_contained(self) -> Self:
-        """The same run with its automaton, if that is in a file, written into the config: the file may change or go."""
+        """The same run, with everything written down that may be different when it goes on.
+
+        That is an automaton in a file, which may change or go, and the number of threads.
+        """
+        changes: dict[str, Any] = {"threads": self.threads or torch.get_num_threads()}
         kind, _, file = self.task.partition(":")
-        if kind != "dfa" or not file:
-            return self
-        return dataclasses.replace(self, task="dfa", task_options={**self.task_options, "dfa": DFA.from_json(file)})
+        if kind == "dfa" and file:
+            changes |= {"task": "dfa", "task_options": {**self.task_options, "dfa": DFA.from_json(file)}}
+        return dataclasses.replace(self, **changes)
 
     def make_task(self) -> Task:
         """The task."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from pdssm.training.config import Lengths
 
-WINDOW, GROWTH = 50, 2
+WINDOW, GROWTH = 25, 1.25
 
 
 @dataclass
 class Curriculum:
-    """The longest word grows by ``GROWTH`` whenever the mean loss of ``WINDOW`` steps is under the threshold.
+    """The longest word grows by a quarter whenever the mean loss of ``WINDOW`` steps is under the threshold.
 
     Without a threshold all lengths come from the beginning.
     """
@@ -25,7 +25,7 @@ class Curriculum:
     @classmethod
     def begin(cls, threshold: float | None, lengths: Lengths) -> Curriculum:
         """Before the first step."""
-        return cls(threshold, lengths, lengths[1] if threshold is None else min(lengths[0] + GROWTH, lengths[1]))
+        return cls(threshold, lengths, lengths[1] if threshold is None else min(longer(lengths[0]), lengths[1]))
 
     @property
     def now(self) -> Lengths:
@@ -39,5 +39,10 @@ class Curriculum:
         self.total, self.count = self.total + loss, self.count + 1
         if self.count == WINDOW:
             if self.total / WINDOW < self.threshold:
-                self.longest = min(self.longest + GROWTH, self.lengths[1])
+                self.longest = min(longer(self.longest), self.lengths[1])
             self.total, self.count = 0.0, 0
+
+
+def longer(length: int) -> int:
+    """By a quarter, and by 2 at least."""
+    return max(length + 2, int(GROWTH * length))

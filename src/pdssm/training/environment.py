@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,9 @@ def version(package: str) -> str | None:
         return None
 
 
+@cache
 def commit() -> str | None:
-    """Of the checkout this code lies in, with ``+changes`` where it differs from it; None outside of one."""
+    """Of the checkout this code was loaded from, with ``+changes`` where it differs from it; None outside of one."""
     here = Path(__file__).resolve().parent
     found = _git(here, "rev-parse", "HEAD")
     if found is None or _git(here, "ls-files", "--error-unmatch", "../errors.py") is None:

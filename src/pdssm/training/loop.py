@@ -72,12 +72,12 @@ class Trainer:
         logger: str,
         quiet: bool,
     ) -> None:
-        self.config, self.folder, self.processes, self.interruption = config, folder, processes, interruption
+        self.config, self.folder, self.processes = config, folder, processes
         self.task = config.make_task()
         torch.manual_seed(config.seed)
         self.model = SequenceModel(config.model_config(self.task)).to(processes.device)
         self.state = TrainState(config, self.model)
-        self.step = Stepper(config, self.task, self.state, processes)
+        self.step = Stepper(config, self.task, self.state, processes, interruption)
         self._restore()
         main, step = processes.is_main, self.state.step
         self.logger = make_logger(logger, folder.path, step) if main else NoLogger(folder.path, 0)
@@ -99,7 +99,7 @@ class Trainer:
         config, state = self.config, self.state
         began, seconds, done = time.perf_counter(), state.seconds, state.step
         while not self._ended():
-            loss, told_to_stop = self.step(self.interruption.requested)
+            loss, told_to_stop = self.step()
             state.observe(loss)
             state.seconds = seconds + time.perf_counter() - began
             last = state.step == config.steps

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from pdssm.errors import NotFiniteError
 from pdssm.tasks import Batch, Task, sample_batch
 from pdssm.training.config import TrainConfig
+from pdssm.training.interruption import Interruption
 from pdssm.training.optimiser import learning_rate, set_learning_rate
 from pdssm.training.outcome import Stop
 from pdssm.training.processes import Processes
@@ -20,18 +21,21 @@ from pdssm.training.state import TrainState, step_seed
 class Stepper:
     """Draws a batch, and moves the weights of ``state`` once; with several processes, as one of them."""
 
-    def __init__(self, config: TrainConfig, task: Task, state: TrainState, processes: Processes) -> None:
-        self.config, self.task, self.state, self.processes = config, task, state, processes
+    def __init__(
+        self, config: TrainConfig, task: Task, state: TrainState, processes: Processes, interruption: Interruption
+    ) -> None:
+        self.config, self.task, self.state = config, task, state
+        self.processes, self.interruption = processes, interruption
         self.model = processes.prepare(state.model)
 
-    def __call__(self, told_to_stop: bool) -> tuple[float, bool]:
+    def __call__(self) -> tuple[float, bool]:
         """The mean loss of a label, and whether any of the processes was told to stop."""
         config, state, processes = self.config, self.state, self.processes
         number = state.step * processes.count + processes.index
         batch = sample_batch(self.task, config.seed, "train", number, config.batch, state.curriculum.now)
         self.seed("train")
         loss = self._loss(batch.to(processes.device))
-        loss, value, stop = self._shared(loss, len(batch.labels), told_to_stop)
+        loss, value, stop = self._shared(loss, len(batch.labels))
         if not math.isfinite(value):
             raise Stop("nan", f"the loss of step {state.step + 1} is {value}")
         loss.backward()
@@ -51,11 +55,12 @@ class Stepper:
         except NotFiniteError:
             return torch.tensor(math.nan, device=batch.tokens.device)
 
-    def _shared(self, loss: Tensor, labels: int, told_to_stop: bool) -> tuple[Tensor, float, bool]:
+    def _shared(self, loss: Tensor, labels: int) -> tuple[Tensor, float, bool]:
         """The loss whose gradient, averaged over processes, is that of the mean over all labels; and that mean.
 
         Also whether any of the processes was told to stop, so that all of them do.
         """
+        told_to_stop = self.interruption.requested
         if self.processes.count == 1:
             return loss, loss.item(), told_to_stop
         own = torch.tensor([loss.item() * labels, labels, told_to_stop], dtype=torch.float64, device=loss.device)
