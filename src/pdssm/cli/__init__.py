@@ -2,6 +2,7 @@
 
     pdssm train parity              train a model, in a folder of its own
     pdssm evaluate runs/parity      its accuracy at other lengths
+    pdssm report runs/parity        what became of it, as one HTML page
     pdssm reproduce table2          rebuild a table of the paper
     pdssm automaton verify RUN      automata: show, compile, extract, verify, snap
     pdssm tasks                     what can be learnt
@@ -23,7 +24,7 @@ from collections.abc import Callable, Sequence
 
 from pdssm.errors import FULL, PDSSMError, check_choice
 
-NAMES = ("train", "evaluate", "reproduce", "automaton", "tasks", "models")
+NAMES = ("train", "evaluate", "report", "reproduce", "automaton", "tasks", "models")
 COMMANDS = {name: f"pdssm.cli.{name}" for name in NAMES}
 STOPPED, USAGE, INTERRUPTED = 1, 2, 130
 
