@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-Result = dict[str, Any]
+from benchmarks.markdown import Result, duration, figures_summary, goals, provenance, table, times, verdict
 
 
 @dataclass(frozen=True)
@@ -23,58 +22,10 @@ class Section:
     """What README shows of it, if anything."""
 
 
-def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A markdown table."""
-    titles = list(header)
-    lines = [titles, ["---"] * len(titles), *map(list, rows)]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-
-
-def duration(seconds: float) -> str:
-    """Three digits, in the unit that suits."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} us"
-
-
-def provenance(result: Result) -> str:
-    """Where the figures come from, in a sentence."""
-    machine = result["machine"]
-    quick = " This was a quick run: its figures scatter more." if result.get("quick") else ""
-    return (
-        f"Measured on {machine['date']} at commit `{machine['commit']}`: {device(result)}, {machine['cores']} cores, "
-        f"{machine['threads']} threads, Python {machine['python']}, torch {machine['torch']}.{quick}"
-    )
-
-
-def device(result: Result) -> str:
-    """The processor, and the GPU where one took part."""
-    machine = result["machine"]
-    gpu = machine.get("device", machine.get("gpu", "none"))
-    return str(machine["cpu"]) if gpu in ("none", "cpu") else f"{gpu} beside {machine['cpu']}"
-
-
-def _verdict(figure: Result) -> str:
-    return {True: "yes", False: "**no**", None: ""}[figure["met"]]
-
-
-def goals(figures: list[Result]) -> str:
-    """What had to be reached, and whether it was."""
-    rows = [[each["what"], each["at"], each["measured"], each["must"], _verdict(each), each["aim"]] for each in figures]
-    return table(["what", "at", "measured", "must reach", "met", "aim"], rows)
-
-
-def figures_summary(result: Result) -> str:
-    """README's table: what, where, how much; of the figures that had something to reach."""
-    rows = [[each["what"], each["at"], each["measured"]] for each in result["figures"] if each["met"] is not None]
-    return f"{table(['what', 'at', 'measured'], rows)}\n\n{provenance(result)}"
-
-
 def kernels(result: Result) -> str:
     """Everything ``benchmarks/kernels.py`` stored."""
     figures = result["figures"]
-    times = [
+    seconds = [
         [each["what"], each["at"], ", ".join(f"{name} {duration(spent)}" for name, spent in each["seconds"].items())]
         for each in figures
     ]
@@ -87,7 +38,7 @@ def kernels(result: Result) -> str:
             provenance(result),
             goals(figures),
             "The medians behind the ratios:",
-            table(["what", "at", "seconds"], times),
+            table(["what", "at", "seconds"], seconds),
             "The opponents, all in `benchmarks/opponents/`; those that compute a PD layer have been checked to give "
             "the same gradients in float64:",
             table(["name", "what it is"], opponents),
@@ -123,7 +74,7 @@ def frozen(result: Result) -> str:
     selecting = [
         [each["dictionary"], f"{each['size']:,}", f"{each['transitions']:,}", duration(each["seconds"]["full"]),
          duration(each["seconds"]["frozen"]), f"{each['ratio']:.1f}x", f"{each['must']:g}x",
-         _verdict(each)]
+         verdict(each)]
         for each in result["selecting"]
     ]  # fmt: skip
     return "\n\n".join(
@@ -161,7 +112,7 @@ def runtime(result: Result, plots: str) -> str:
 def _beside_the_paper(ratios: list[Result]) -> str:
     rows = [
         [each["setting"], each["ratio"], f"{each['D']:,}", f"{each['L']:,}",
-         *(_ratio(each.get(key)) for key in ("paper", "associative", "best"))]
+         *(times(each.get(key)) for key in ("paper", "associative", "best"))]
         for each in ratios if each["paper"] is not None
     ]  # fmt: skip
     return table(["setting", "ratio of", "D", "L", "paper", "associative", "best"], rows)
@@ -174,7 +125,7 @@ def _by_width(ratios: list[Result]) -> str:
         if "best" in each:
             lines.setdefault((each["setting"], each["ratio"], each["L"]), {})[each["D"]] = each["best"]
     rows = [
-        [setting, ratio, f"{length:,}", *(_ratio(found.get(dim)) for dim in dims)]
+        [setting, ratio, f"{length:,}", *(times(found.get(dim)) for dim in dims)]
         for (setting, ratio, length), found in sorted(lines.items())
     ]
     return table(["setting", "ratio of", "L", *(f"D = {dim:,}" for dim in dims)], rows)
@@ -189,14 +140,55 @@ def _exponents(fits: list[Result]) -> str:
     return table(["family", "scan", "a", "b", "expected a, b", "R^2"], rows)
 
 
-def _ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}x"
+def starts(result: Result) -> str:
+    """Everything ``benchmarks/starts.py`` stored."""
+    return "\n\n".join(
+        (
+            f"The word problem {result['task']} with the `group` preset, at most {result['budget']:,} steps, for each "
+            "way to make the magnitudes and phases of D; docs/layer.md has the formulas. Accuracy in percent of the "
+            "labels; seeds side by side.",
+            provenance(result),
+            starts_table(result),
+        )
+    )
+
+
+def starts_table(result: Result) -> str:
+    """A line a variant, its seeds side by side."""
+    lines: dict[str, list[Result]] = {}
+    for run in result["runs"]:
+        lines.setdefault(run["row"], []).append(run)
+    rows = [
+        [name, *(" / ".join(_start_entry(run, entry) for run in runs) for entry in START_COLUMNS)]
+        for name, runs in lines.items()
+    ]
+    return table(["magnitude, phase", *START_COLUMNS.values()], rows)
+
+
+START_COLUMNS = {
+    "step": "99.95 % at step", "best": "best on 40..256", "256": "length 256", "1000": "length 1,000",
+    "10000": "length 10,000", "median_distance_from_1": "1 - abs(D), median", "phases_at_0": "phases at exactly 0",
+    "largest_phase": "largest phase",
+}  # fmt: skip
+
+
+def _start_entry(run: Result, entry: str) -> str:
+    if entry == "step":
+        return f"{run['steps']:,}" if run["reason"] == "reached" else "not reached"
+    if entry == "best":
+        return "no value" if run["best_accuracy"] is None else f"{100 * run['best_accuracy']:.2f}"
+    if entry in run.get("by_length", {}):
+        return f"{100 * run['by_length'][entry]['accuracy']:.1f}"
+    if entry not in run:
+        return "no value"
+    return f"{100 * run[entry]:.0f} %" if entry == "phases_at_0" else f"{run[entry]:.1g}"
 
 
 SECTIONS = (
     Section("kernels.json", "Kernels: the speed and memory of one layer step", kernels, figures_summary),
     Section("layer.json", "Layers: training and streaming", layer, figures_summary),
     Section("frozen.json", "Frozen selection", frozen),
+    Section("starts.json", "Starts and parametrisations of D", starts),
     Section(
         "runtime.json", "Runtime study: PD, diagonal and dense, CPU", partial(runtime, plots="runtime"), figures_summary
     ),
