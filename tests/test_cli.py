@@ -199,23 +199,8 @@ def test_train_resume_evaluate(capsys: Capture) -> None:
     assert bits(Path("runs/parity-0")) == bits(Path("runs/parity-0-2"))
     assert main(["train", "--resume", "runs/parity-0", "--quiet", "--logger", "none"]) == 0
     capsys.readouterr()
-    assert (
-        main(
-            [
-                "evaluate",
-                "runs/parity-0",
-                "runs/parity-0-2",
-                "--lengths",
-                "5",
-                "9",
-                "--samples",
-                "16",
-                "--json",
-                "found.json",
-            ]
-        )
-        == 0
-    )
+    both = ["runs/parity-0", "runs/parity-0-2"]
+    assert main(["evaluate", *both, "--lengths", "5", "9", "--samples", "16", "--json", "found.json"]) == 0
     said = capsys.readouterr().out
     assert "parity, 3 classes, chance 50.0%" in said
     content = json.loads(Path("found.json").read_text())
