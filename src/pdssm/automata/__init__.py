@@ -3,6 +3,7 @@
 Not imported by ``import pdssm``. What needs automata-lib imports it when called: ``pip install "pdssm[automata]"``.
 """
 
+from pdssm.automata.certifiable import hold_exact
 from pdssm.automata.certificate import Certificate, Unknown
 from pdssm.automata.certify import certify
 from pdssm.automata.checking import CertificateError, check
@@ -48,6 +49,7 @@ __all__ = [
     "factor_group",
     "factor_orders",
     "group",
+    "hold_exact",
     "isomorphic",
     "output_classes",
     "scalar_ssm",

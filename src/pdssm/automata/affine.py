@@ -17,12 +17,16 @@ import torch
 from torch import Tensor, nn
 
 from pdssm.automata.errors import AutomatonError
+from pdssm.automata.permutation_group import IntArray
 from pdssm.automata.rounding import Ball, Floats, point, torch_norm
 from pdssm.automata.token_maps import Complex, TokenMaps, token_maps
 from pdssm.generators import GivenPDGenerator, PDGenerator
 from pdssm.layers import PDSSM
 from pdssm.models import SequenceModel
 from pdssm.models.block import Block
+
+ALONE = 4
+"""Tokens whose maps are computed one by one too, where a reading is compared with what the machine computes."""
 
 
 @final
@@ -46,11 +50,17 @@ class AffineModel:
     """(classes, D)."""
     head_bias: Floats
 
+    def alike(self) -> IntArray:
+        """(tokens,): for each the first token that adds the same to y."""
+        added = np.concatenate([self.offset, self.offset_size, self.offset_error], axis=1)
+        _, first, which = np.unique(added, axis=0, return_index=True, return_inverse=True)
+        return np.asarray(first[which.ravel()])
+
 
 @torch.no_grad()
 def read_model(model: SequenceModel) -> AffineModel:
     """The model's maps and readout; what has no such form is refused by name."""
-    layer, block = _check(model)
+    layer, block = parts_of(model)
     table = model.encoder.weight
     assert isinstance(table, Tensor)
     embedding = u = point(table)
@@ -76,11 +86,11 @@ def read_model(model: SequenceModel) -> AffineModel:
 
 @torch.no_grad()
 def agrees(model: SequenceModel, affine: AffineModel) -> bool:
-    """Whether this machine computes maps within the bounds, from all tokens at once and from one at a time."""
-    layer, block = _check(model)
+    """Whether this machine computes maps within the bounds, from all tokens at once and from some one at a time."""
+    layer, block = parts_of(model)
     table = model.encoder.weight
     assert isinstance(table, Tensor)
-    for token in (slice(None), *(slice(token, token + 1) for token in range(len(table)))):
+    for token in (slice(None), *(slice(token, token + 1) for token in range(min(len(table), ALONE)))):
         transition, inputs = layer.generator(block.norm(table[token]) if block.kind == "pre" else table[token])
         target, source, diag, diag_error, own, own_error = (array[token] for array in affine.maps[:6])
         moved = target if layer.generator.orientation == "column" else source
@@ -124,8 +134,8 @@ def _offset(layer: PDSSM, block: Block, embedding: Ball, u: Ball) -> tuple[Float
     return offset, size, error
 
 
-def _check(model: SequenceModel) -> tuple[PDSSM, Block]:
-    """A model of the kind that can be read."""
+def parts_of(model: SequenceModel) -> tuple[PDSSM, Block]:
+    """Layer and block of a model that can be read; any other is refused by name."""
     config, block = model.config, model.blocks[0]
     assert isinstance(block, Block)
     layer = block.mixer

@@ -19,7 +19,7 @@ from pdssm.automata.covers import Cover, by_history, by_point
 from pdssm.automata.dfa import DFA
 from pdssm.automata.enclosures import Discs
 from pdssm.automata.errors import AutomatonError
-from pdssm.automata.refutation import forgetful, wrong_word
+from pdssm.automata.refutation import WORDS, forgetful, wrong_word
 from pdssm.automata.search import Problem, Search
 from pdssm.automata.validation import Label
 from pdssm.errors import check_size
@@ -39,6 +39,7 @@ def certify(
     classes: Sequence[Label] | None = None,
     history: int = HISTORY,
     enclosures: int = ENCLOSURES,
+    words: int = WORDS,
 ) -> Certificate | Unknown:
     """Prove that the model's greatest output after every word is the automaton's label, or say where that failed.
 
@@ -53,19 +54,22 @@ def certify(
         Up to how many of the last symbols tell sets apart.
     enclosures
         How many sets there may be.
+    words
+        How many words are tried first: what is wrong on one of them needs no search.
     """
     check_size("history", history, 0)
     check_size("enclosures", enclosures)
+    check_size("words", words, 0)
     problem = pose(model, dfa, vocabulary, classes)
-    word = wrong_word(model, problem.dfa, problem.tokens, problem.classes)
+    word = wrong_word(model, dfa, problem.tokens, problem.classes, words) if words else None
     if word is not None:
-        state, symbol = problem.dfa.run(word[:-1]), problem.dfa.alphabet[word[-1]]
+        state, symbol = dfa.run(word[:-1]), dfa.alphabet[word[-1]]
         detail = f"the model is wrong after a word of {len(word)} symbols"
-        return Unknown("wrong", problem.dfa.name(state), symbol, detail, problem.dfa.decode(word))
-    if (pair := forgetful(problem.model.maps, problem.dfa, problem.tokens)) is not None:
+        return Unknown("wrong", dfa.name(state), symbol, detail, dfa.decode(word))
+    if (pair := forgetful(problem.model.maps, dfa, problem.tokens)) is not None:
         (state, symbol), rate = pair
         detail = f"every map contracts by {rate:.7g}, so states kept apart for ever come together"
-        return Unknown("forgets", problem.dfa.name(state), problem.dfa.alphabet[symbol], detail)
+        return Unknown("forgets", dfa.name(state), dfa.alphabet[symbol], detail)
     unknown: Unknown | None = None
     for cover in covers(problem, history, enclosures):
         found = Search(problem, cover).run()

@@ -38,21 +38,24 @@ def check(
     letters = token_letters(dfa, dfa.alphabet if vocabulary is None else vocabulary)
     tokens = np.array([np.flatnonzero(letters == symbol)[0] for symbol in range(len(dfa.alphabet))])
     labels = label_numbers(dfa, output_classes(dfa) if classes is None else classes)
-    count, size = len(c.state), len(affine.initial)
+    count, size, kinds = len(c.centre), len(affine.initial), [c.state.dtype.kind, c.following.dtype.kind]
     _need(c.model == fingerprint(model), "is for another model")
     _need(agrees(model, affine), "cannot be judged: this machine computes other maps than were read")
     _need(np.array_equal(c.tokens, tokens) and len(letters) == model.config.input_size, "is for other tokens")
     _need(np.array_equal(c.classes, labels) and (labels < model.config.output_size).all(), "is for other classes")
-    _need(c.following.shape == (count, len(c.tokens)) and c.centre.shape == c.radius.shape == (count, size), "shapes")
-    _need(count > 0 and c.state[0] == dfa.initial, "does not begin in the automaton's initial state")
-    _need(((c.following >= 0) & (c.following < count) & (c.state >= 0)[:, None]).all(), "leads nowhere")
+    _need(c.state.shape == (count,) and c.following.shape == (count, len(tokens)), "has states of other shapes")
+    _need(c.centre.shape == c.radius.shape == (count, size) and kinds == ["i", "i"], "has discs of other shapes")
+    _need(((c.following >= 0) & (c.following < count)).all(), "leads nowhere")
+    _need(count > 0 and ((c.state >= 0) & (c.state < len(dfa))).all(), "has a state that the automaton has not")
+    _need(c.state[0] == dfa.initial, "does not begin in the automaton's initial state")
     _need((c.state[c.following] == dfa.transitions[c.state]).all(), "leads to another state than the automaton")
-    _need(np.isfinite(c.centre).all() and (c.radius >= 0).all() and (c.radius < 1e30).all(), "has no finite discs")
+    _need(((np.abs(c.centre) < 1e30) & (c.radius >= 0) & (c.radius < 1e30)).all(), "has no finite discs")
     _need((np.abs(affine.initial - c.centre[0]) * UP <= c.radius[0]).all(), "does not hold the initial state")
     for p, s in np.ndindex(*c.following.shape):
         _need(_stays(affine, c, p, s), f"is left from enclosure {p} by symbol {dfa.alphabet[s]!r}")
-    for p, s in {(int(c.following[p, s]), int(c.tokens[s])) for p, s in np.ndindex(*c.following.shape)}:
-        _need(_answers(affine, c, p, s), f"may answer wrongly in enclosure {p} after token {s}")
+    like = affine.alike()[tokens]
+    for p, token in {(int(c.following[p, s]), int(like[s])) for p, s in np.ndindex(*c.following.shape)}:
+        _need(_answers(affine, c, p, token), f"may answer wrongly in enclosure {p} after token {token}")
 
 
 def _need(holds: object, fault: str) -> None:

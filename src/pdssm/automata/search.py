@@ -119,18 +119,21 @@ class Search:
     def _failure(self, discs: Discs) -> Unknown | None:
         """The set and symbol where the readout is wrong or too near to it."""
         worst: tuple[float, int, int, int] | None = None
-        for symbol, token in enumerate(self.problem.tokens.tolist()):
-            onto = np.unique(self.cover.following[:, symbol])
+        like = self.affine.alike()[self.problem.tokens]
+        for token in np.unique(like):
+            symbols = np.flatnonzero(like == token)
+            onto = np.unique(self.cover.following[:, symbols])
             lead, rival = margins(self.affine, discs.take(onto), token, self.problem.classes[self.cover.state[onto]])
             at = int(lead.argmin())
             if not lead[at] > 0 and (worst is None or lead[at] < worst[0]):
-                worst = float(lead[at]), int(onto[at]), symbol, int(rival[at])
+                before, which = np.argwhere(self.cover.following[:, symbols] == onto[at])[0]
+                worst = float(lead[at]), int(before), int(symbols[which]), int(rival[at])
         if worst is None:
             return None
-        lead_, node, symbol, other = worst
-        own = self.problem.classes[self.cover.state[node]]
-        detail = f"class {own} is above class {other} by at least {lead_:.3g} only"
-        return self._unknown("readout", int(np.flatnonzero(self.cover.following[:, symbol] == node)[0]), symbol, detail)
+        least, before, symbol, other = worst
+        own = self.problem.classes[self.cover.state[self.cover.following[before, symbol]]]
+        detail = f"class {own} is above class {other} by {least:.3g} at the least"
+        return self._unknown("readout", before, symbol, detail)
 
     def _growing(self, discs: Discs) -> Unknown:
         grown = self._grown(discs)

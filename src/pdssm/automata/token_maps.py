@@ -119,19 +119,20 @@ def _near_ties(generator: PDGenerator, u: Ball, index: IntArray) -> int:
     scores = softmax(linear(u, generator.selector.weight, None))
     dictionary = generator.dictionary.detach().cpu()
     by_columns = dictionary if generator.orientation == "column" else dictionary.transpose(1, 2)
+    negligible = NEGLIGIBLE * len(dictionary) * (1 + float(dictionary.abs().max()))
     return sum(
-        _rivalled(by_columns, weights, errors, best)
+        _rivalled(by_columns, negligible, weights, errors, best)
         for weights, errors, best in zip(scores.centre, scores.radius, index, strict=True)
     )
 
 
-def _rivalled(dictionary: Tensor, weights: Floats, errors: Floats, best: IntArray) -> int:
+def _rivalled(dictionary: Tensor, negligible: float, weights: Floats, errors: Floats, best: IntArray) -> int:
     """Of one token: the columns whose best row has a rival."""
     chosen = np.flatnonzero(weights + errors > NEGLIGIBLE)
     matrices = point(dictionary[torch.from_numpy(chosen)]).centre
     logits = np.tensordot(weights[chosen], matrices, 1)
     error = np.tensordot(weights[chosen] * gamma(len(weights) + 2) + errors[chosen], np.abs(matrices), 1)
-    error += NEGLIGIBLE * len(weights) * (1 + float(dictionary.abs().max()))
+    error += negligible
     columns = np.arange(logits.shape[1])
     rivals = logits + error >= (logits - error)[best, columns]
     rivals[best, columns] = False
