@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,10 +69,10 @@ def test_states_are_drawn_apart_and_the_same_way_twice(dfa: DFA) -> None:
     np.testing.assert_array_equal(places, layout(dfa))
     if len(dfa) > 1:
         apart = np.linalg.norm(places[:, None] - places, axis=-1) + 10 * np.eye(len(dfa))
-        assert apart.min() > 0.05
+        assert apart.min() > 0.65
         around = 2 * np.pi * np.arange(len(dfa)) / len(dfa)
         circle = np.stack([np.cos(around), np.sin(around)], axis=1) * max(1.0, len(dfa) / 7)
-        assert stress(places, distances(dfa)) <= stress(circle, distances(dfa)) + 1e-6
+        assert stress(places, distances(dfa)) <= 1.2 * stress(circle, distances(dfa)) + 1e-6  # after some were moved
 
 
 def test_a_cycle_is_a_regular_polygon() -> None:
@@ -304,7 +305,7 @@ def test_large_automata_are_told_of_and_not_drawn() -> None:
     ring = DFA(("a",), np.roll(np.arange(301), -1)[:, None], 0, tuple(range(301)))
     story = dataclasses.replace(group_story(), target=None, extracted=ring, counterexample=None)
     assert figures(story).automata == {}
-    assert "301 states, 1 symbols. Only automata of up to 300" in page([story])
+    assert "301 states, 1 symbols. Drawn are automata of up to 200 states" in page([story])
 
 
 # ------------------------------------------------------------------------------------------------ the model
@@ -386,7 +387,7 @@ def test_what_is_equal_is_called_proved_and_what_is_good_learnt(run: Path) -> No
     kinds = [finding.kind for finding in story.findings]
     assert kinds == ["learnt", "tested", "proved", "proved", "tested", "unknown"]
     assert "below 99% from length 48 on" in story.findings[1].text
-    assert "100.00% at length 48" in story.findings[4].text
+    assert "100.00% of its answers are right at length 48" in story.findings[4].text
 
 
 def test_only_random_words_are_a_test_and_no_proof(run: Path) -> None:
@@ -407,7 +408,7 @@ def test_a_compiled_model_is_examined_to_the_end(tmp_path: Path) -> None:
     heard: list[str] = []
     story = examine(folder.path, lengths=(100, 1000), samples=4, say=heard.append)
     kinds = [finding.kind for finding in story.findings]
-    assert kinds == ["learnt", "tested", "proved", "proved", "tested", "proved", "tested"]
+    assert kinds == ["learnt", "tested", "proved", "proved", "tested", "proved", "proved"]
     assert story.by_length[1000].accuracy == story.snapped[1000].accuracy == 1
     assert "a certificate of 6 enclosures" in story.findings[5].text
     assert (story.counterexample, story.error) == (None, None)
@@ -419,6 +420,19 @@ def test_a_model_that_is_no_automaton_is_told_of_all_the_same(run: Path) -> None
     assert story.extracted is None
     assert story.findings[-1].kind == "unknown"
     assert "not read as an automaton" in story.findings[-1].text
+
+
+@pytest.mark.parametrize("options", [{"mixer": "lstm"}, {"layers": 2}, {"mixer_options": {"orientation": "row"}}])
+def test_other_models_have_what_there_is_of_a_story(options: dict[str, Any], tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "other")
+    config = TrainConfig("S3:2", dim=8, lengths=(3, 12), **options)
+    folder.begin(config)
+    model = SequenceModel(config.model_config(config.make_task()))
+    folder.save_best(1, model.config, model.state_dict())
+    story = collect(folder.path, lengths=(4,), samples=4)
+    assert (story.model is None) == ("mixer_options" not in options)
+    assert len(story.matrices) == (0 if "mixer" in options else 2)
+    assert "S3:2" in page([story])
 
 
 def test_a_task_of_no_known_automaton_still_has_its_symbols(tmp_path: Path) -> None:

@@ -17,8 +17,17 @@ from pdssm.report.style import series
 
 FEW_STATES = 14
 """Up to so many, circles are large and every arrow is lettered."""
-MOST_STATES = 300
+MOST_STATES, MOST_TRANSITIONS = 200, 2000
 """Beyond, a drawing says nothing."""
+ROOM = 64.0
+"""The side of the square that a state has to itself, on average."""
+DENSE = 3
+"""With more transitions than these from a state, arrows are faint."""
+
+
+def drawable(dfa: DFA) -> bool:
+    """Whether a drawing of it could be read."""
+    return len(dfa) <= MOST_STATES and dfa.transitions.size <= MOST_TRANSITIONS
 
 
 def automaton_drawing(
@@ -26,7 +35,9 @@ def automaton_drawing(
 ) -> Drawing:
     """``places`` are those of ``layout``; ``wrong`` is a counterexample, whose way is marked."""
     radius, unit, margin = (20.0, 96.0, 44.0) if len(dfa) <= FEW_STATES else (13.0, 54.0, 32.0)
-    spread = (places - places.min(0)) * _unit(places, unit, radius) + radius + margin
+    sides = np.maximum(places.max(0) - places.min(0), 1)
+    unit = max(unit, ROOM * float(np.sqrt(len(dfa) / sides.prod())))
+    spread = (places - places.min(0)) * unit + radius + margin
     width, height = (float(side) + radius + margin for side in spread.max(0))
     width = max(width, 300.0)
     entries = [(f"{series(k)}-line", symbol) for k, symbol in enumerate(dfa.alphabet)]
@@ -37,14 +48,6 @@ def automaton_drawing(
     return Drawing(name, title, width, height + tall, (*named, *sketch.shapes(wrong)))
 
 
-def _unit(places: FloatArray, unit: float, radius: float) -> float:
-    """So large that no two circles touch."""
-    if len(places) == 1:
-        return unit
-    apart = np.linalg.norm(places[:, None] - places, axis=-1) + 1e9 * np.eye(len(places))
-    return float(min(max(unit, 2.6 * radius / max(apart.min(), 1e-3)), 3 * unit))
-
-
 @dataclass(frozen=True)
 class _Sketch:
     """An automaton with a point for every state."""
@@ -52,6 +55,14 @@ class _Sketch:
     dfa: DFA
     points: Sequence[Point]
     radius: float
+
+    @property
+    def few(self) -> bool:
+        return len(self.dfa) <= FEW_STATES
+
+    @property
+    def dense(self) -> bool:
+        return not self.few and len(self.dfa.alphabet) > DENSE
 
     def shapes(self, wrong: Sequence[str] | None) -> Iterator[Shape]:
         drawn = [(arrow, *self._arrow(arrow)) for arrow in arrows(self.dfa)]
@@ -79,18 +90,17 @@ class _Sketch:
         colour = series(arrow.symbols[0]) if len(arrow.symbols) == 1 else "many"
         told = ", ".join(self.dfa.alphabet[symbol] for symbol in arrow.symbols)
         draw = self._loop if arrow.source == arrow.target else self._shaft
-        curve, heads, label = draw(arrow, f"{colour}-head")
-        curve = replace(curve, style=f"{colour}-edge")
+        curve, heads, label = draw(arrow, f"{colour}-faint-head" if self.dense else f"{colour}-head")
+        curve = replace(curve, style=f"{colour}-faint" if self.dense else f"{colour}-edge")
         written = [Text(label, _short(told, 12), f"{colour}-label")]
         ways = " ".join(f"{state}:{symbol}" for state, symbol in arrow.edges)
         names = [self.dfa.name(state) for state in (arrow.source, arrow.target)]
         title = f"{names[0]} {'↔' if arrow.both else '→'} {names[1]} by {told}"
-        few = len(self.dfa) <= FEW_STATES
-        return curve, Group((curve, *heads, *(written if few else ())), {"edges": ways}, title)
+        return curve, Group((curve, *heads, *(written if self.few else ())), {"edges": ways}, title)
 
     def _shaft(self, arrow: Arrow, style: str) -> tuple[Curve, list[Shape], Point]:
         p, q = self.points[arrow.source], self.points[arrow.target]
-        if arrow.alone:
+        if arrow.alone and not self.dense:
             others = [point for point in self.points if point not in (p, q)]
             bend = clear_bend(p, q, self.radius, others)
         else:
@@ -126,7 +136,7 @@ class _Sketch:
     def _state(self, state: int) -> Group:
         point, dfa = self.points[state], self.dfa
         accepts = set(map(str, dfa.outputs)) <= {"True", "False"}
-        label, few = str(dfa.outputs[state]), len(dfa) <= FEW_STATES
+        label, few = str(dfa.outputs[state]), self.few
         shapes: list[Shape] = [Circle(point, self.radius, "node")]
         if accepts and label == "True":
             shapes.append(Circle(point, self.radius - 3.5, "ring"))

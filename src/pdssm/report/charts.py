@@ -30,7 +30,7 @@ class LengthCurve:
     dashed: bool = False
 
 
-def accuracy_chart(curves: Sequence[LengthCurve], chance: float, name: str = "accuracy") -> Drawing:
+def accuracy_chart(curves: Sequence[LengthCurve], chance: float | None, name: str = "accuracy") -> Drawing:
     """Against the logarithm of the length, with the training limit marked."""
     lengths = sorted({length for curve in curves for length in curve.by_length})
     entries = [(_length_style(k, curve), curve.name) for k, curve in enumerate(curves)]
@@ -44,8 +44,9 @@ def accuracy_chart(curves: Sequence[LengthCurve], chance: float, name: str = "ac
         shapes.append(line([(x(limit), y.start), (x(limit), top)], "limit"))
         told = f"trained up to {limit}" if len(limits) == 1 else str(limit)
         shapes.append(Text((x(limit), top - 8), told, "note", _anchor(x, limit)))
-    shapes.append(line([(LEFT, y(chance)), (WIDTH - RIGHT, y(chance))], "chance"))
-    shapes.append(Text((WIDTH - RIGHT - 4, y(chance) - 8), f"chance {percent(round(chance, 4))}", "note", "end"))
+    if chance is not None:
+        shapes.append(line([(LEFT, y(chance)), (WIDTH - RIGHT, y(chance))], "chance"))
+        shapes.append(Text((LEFT + 4, y(chance) - 8), f"chance {percent(round(chance, 4))}", "note", "start"))
     for number, curve in enumerate(curves):
         shapes += _length_curve(number, curve, x, y)
     said = "; ".join(_length_words(curve) for curve in curves)

@@ -32,6 +32,7 @@ def collect(
     samples: int = SAMPLES,
     by_length: Mapping[int, Evaluation] | None = None,
     snapped: Mapping[int, Evaluation] | None = None,
+    snapped_certificate: Certificate | Unknown | None = None,
     also: Iterable[Finding] = (),
 ) -> Story:
     """The story of a run, with what was found out about its model; ``examine`` finds all of it out.
@@ -43,8 +44,8 @@ def collect(
         labels by name.
     lengths, samples
         At which the model is measured now, unless ``by_length`` says what was measured already.
-    snapped
-        The same of the snapped model.
+    snapped, snapped_certificate
+        The accuracy of the snapped model, and what ``certify`` said of it.
     also
         More findings, to stand below those that follow from the rest.
     """
@@ -53,7 +54,7 @@ def collect(
     task = config.make_task()
     if by_length is None:
         by_length = measured(subject.model, task, [*lengths, config.lengths[1]], samples)
-    found = Found(extraction, _verdict(extraction, subject.target), agreement, certificate)
+    found = Found(extraction, _verdict(extraction, subject.target), agreement, certificate, snapped_certificate)
     symbols = tuple((subject.vocabulary.index(symbol), symbol) for symbol in subject.alphabet)
     story = Story(
         name=folder.path.resolve().name,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pdssm.automata import DFA, AutomatonError, Certificate, Unknown, certify, check, compile_dfa
+from pdssm.models import SequenceModel
 from pdssm.report.collect import LENGTHS, SAMPLES, collect, measured
 from pdssm.report.story import Finding, Story
 from pdssm.training import RunFolder
@@ -41,8 +42,8 @@ def examine(
     say("comparing the two")
     compared = subject.agreement(extraction.dfa, words=WORDS)
     say("certifying")
-    certificate = _certificate(subject, extraction.dfa)
-    say("measuring the exact model in its place")
+    certificate = _certificate(subject.model, subject, extraction.dfa)
+    say("measuring and certifying the exact model in its place")
     exact = compile_dfa(extraction.dfa, vocabulary=subject.vocabulary, classes=subject.labels)
     return collect(
         run,
@@ -51,15 +52,16 @@ def examine(
         certificate=certificate,
         by_length=by_length,
         snapped=measured(exact, config.make_task(), wanted, samples),
+        snapped_certificate=_certificate(exact, subject, extraction.dfa),
     )
 
 
-def _certificate(subject: Subject, dfa: DFA) -> Certificate | Unknown | None:
+def _certificate(model: SequenceModel, subject: Subject, dfa: DFA) -> Certificate | Unknown | None:
     """Checked; None for a model of a kind about which nothing can be proved."""
     try:
-        found = certify(subject.model, dfa, vocabulary=subject.vocabulary, classes=subject.labels)
+        found = certify(model, dfa, vocabulary=subject.vocabulary, classes=subject.labels)
     except AutomatonError:
         return None
     if isinstance(found, Certificate):
-        check(found, subject.model, dfa, vocabulary=subject.vocabulary, classes=subject.labels)
+        check(found, model, dfa, vocabulary=subject.vocabulary, classes=subject.labels)
     return found

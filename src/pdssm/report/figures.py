@@ -12,7 +12,7 @@ import numpy as np
 from pdssm.automata import DFA
 from pdssm.errors import check_choice
 from pdssm.models.files import write_atomically
-from pdssm.report.automaton import MOST_STATES, automaton_drawing
+from pdssm.report.automaton import automaton_drawing, drawable
 from pdssm.report.charts import LengthCurve, accuracy_chart, learning_chart, matrices_chart
 from pdssm.report.drawing import Drawing
 from pdssm.report.layout import FloatArray, layout
@@ -56,10 +56,11 @@ def comparison(stories: Sequence[Story]) -> Drawing | None:
     if len(told) < 2:
         return None
     curves = [LengthCurve(story.name, story.by_length, story.limit) for story in told]
-    return accuracy_chart(curves, min(story.chance for story in told), "comparison")
+    chances = {story.chance for story in told}
+    return accuracy_chart(curves, chances.pop() if len(chances) == 1 else None, "comparison")
 
 
-def write_figures(stories: Sequence[Story], folder: Path, kind: str) -> list[Path]:
+def write_figures(stories: Sequence[Story], folder: str | Path, kind: str) -> list[Path]:
     """Each as a file ``RUN-FIGURE.kind``, with kind ``svg``, ``png`` or ``pdf``; the paths of the files."""
     check_choice("kind", kind, ("svg", "png", "pdf"))
     drawings = [
@@ -69,6 +70,7 @@ def write_figures(stories: Sequence[Story], folder: Path, kind: str) -> list[Pat
     ]
     if (together := comparison(stories)) is not None:
         drawings.append(together)
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{drawing.name}.{kind}" for drawing in drawings]
     for path, drawing in zip(paths, drawings, strict=True):
@@ -86,7 +88,7 @@ def _automata(story: Story) -> dict[str, Drawing]:
     drawings, target_places = {}, None
     for name in ("target", "extracted"):
         dfa = story.automata.get(name)
-        if dfa is None or len(dfa) > MOST_STATES:
+        if dfa is None or not drawable(dfa):
             continue
         places = _matched(dfa, story.target, target_places) if name == "extracted" else None
         places = layout(dfa) if places is None else places

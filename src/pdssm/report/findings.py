@@ -24,6 +24,9 @@ class Found:
     verdict: Verdict | None = None
     agreement: Agreement | None = None
     certificate: Certificate | Unknown | None = None
+    """Of the model."""
+    exact: Certificate | Unknown | None = None
+    """Of the snapped model."""
 
     @property
     def error(self) -> tuple[str, ...] | None:
@@ -37,7 +40,7 @@ class Found:
 
 def findings(story: Story, found: Found) -> tuple[Finding, ...]:
     """From what is surest to be understood, the accuracy, to what is surest."""
-    return (*_accuracy(story), *_extracted(found), *_model(found), *_snapped(story.snapped))
+    return (*_accuracy(story), *_extracted(found), *_model(found), *_snapped(story.snapped, found.exact))
 
 
 def _accuracy(story: Story) -> Iterator[Finding]:
@@ -46,8 +49,8 @@ def _accuracy(story: Story) -> Iterator[Finding]:
         value = found[story.limit]
         yield Finding(
             "learnt" if value.accuracy >= HOLDS else "tested",
-            f"{share(value.accuracy)} of the answers are right on new words of {story.limit} symbols, the longest in "
-            f"training (chance {share(story.chance)}).",
+            f"{share(value.accuracy)} of the answers are right on {value.sequences:,} new words of {story.limit} "
+            f"symbols, the longest in training (chance {share(story.chance)}).",
         )
     longer = {length: value for length, value in sorted(found.items()) if length > story.limit}
     if longer:
@@ -85,20 +88,26 @@ def _model(found: Found) -> Iterator[Finding]:
             f"{len(found.certificate):,} enclosures.",
         )
     elif found.certificate is not None:
-        yield _uncertified(found.certificate)
+        yield _uncertified(found.certificate, found.error)
 
 
-def _uncertified(found: Unknown) -> Finding:
-    if found.word is None:
+def _uncertified(found: Unknown, error: tuple[str, ...] | None) -> Finding:
+    if error is None:
         return Finding("unknown", f"Whether the model itself is right on words of every length: {found}.")
-    return Finding("refuted", f"The model itself is not exact: it is wrong after {_word(found.word)}.")
+    return Finding("refuted", f"The model itself is not exact: it is wrong after {_word(error)}.")
 
 
-def _snapped(found: Mapping[int, Evaluation]) -> Iterator[Finding]:
-    if found:
-        last = max(found)
-        told = f"{share(found[last].accuracy)} at length {last:,}"
-        yield Finding("tested", f"With the exact layer in place of the learnt one (snapped): {told}.")
+def _snapped(found: Mapping[int, Evaluation], proof: Certificate | Unknown | None) -> Iterator[Finding]:
+    name = "The exact model compiled from this automaton, put in the learnt one's place (snapped),"
+    length = max(found, default=0)
+    seen = f"{share(found[length].accuracy)} of its answers are right at length {length:,}" if found else ""
+    if isinstance(proof, Certificate):
+        told = f"{name} answers as the automaton does after every word, however long."
+        yield Finding("proved", f"{told} Measured: {seen}." if seen else told)
+    elif proof is not None:
+        yield Finding("unknown", f"{name} has no certificate: {proof}.")
+    elif seen:
+        yield Finding("tested", f"{name} was measured: {seen}.")
 
 
 def _word(word: tuple[str, ...]) -> str:

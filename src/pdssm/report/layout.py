@@ -13,6 +13,9 @@ from pdssm.automata import DFA
 
 FloatArray = NDArray[np.float64]
 ROUNDS = 300
+MANY = 80
+"""With more states, only one start is tried."""
+NEAREST = 0.7
 ROUND = 1.2
 """As long as wide, up to this factor."""
 
@@ -23,10 +26,11 @@ def layout(dfa: DFA) -> FloatArray:
     if states == 1:
         return np.zeros((1, 2))
     distance = distances(dfa)
-    starts = (_spectral(distance, axes) for axes in ((0, 1), (0, 2), (1, 2)) if max(axes) < max(2, states - 1))
-    found = [_majorised(start, distance) for start in (*starts, _circle(states))]
+    tried = ((0, 1), (0, 2), (1, 2)) if states <= MANY else ((0, 1),)
+    starts = (_spectral(distance, axes) for axes in tried if max(axes) < max(2, states - 1))
+    found = [_majorised(start, distance) for start in (*starts, *([_circle(states)] if states <= MANY else []))]
     best = min(found, key=lambda places: round(stress(places, distance), 6))
-    return _turned(best, dfa.initial)
+    return _turned(_cleared(best), dfa.initial)
 
 
 def distances(dfa: DFA) -> FloatArray:
@@ -78,6 +82,18 @@ def _majorised(places: FloatArray, distance: FloatArray) -> FloatArray:
         before, places = places, inverse @ (pull.sum(1)[:, None] * places - pull @ places)
         if np.abs(places - before).max() < 1e-5:
             break
+    return places
+
+
+def _cleared(places: FloatArray) -> FloatArray:
+    """States nearer than ``NEAREST`` pushed apart, each by half of what is missing."""
+    for _ in range(ROUNDS):
+        way = places[:, None] - places
+        apart = np.linalg.norm(way, axis=-1) + 2 * NEAREST * np.eye(len(places))
+        missing = np.maximum(NEAREST - apart, 0)
+        if missing.max() < 1e-3:
+            break
+        places = places + (way * (missing / np.maximum(apart, 1e-9) / 2)[..., None]).sum(1)
     return places
 
 

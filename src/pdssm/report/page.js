@@ -36,7 +36,7 @@ class Walker {
       button("longer", "a random word five times as long", () => this.read(this.random(Math.min(5 * this.run.limit, MOST_SYMBOLS)))),
     ];
     if (this.run.error) {
-      samples.push(button("an error", "a word on which the model is wrong", () => this.read(this.run.error)));
+      samples.push(button("where it errs", "a word on which the model is wrong", () => this.read(this.run.error)));
     }
     if (this.run.counterexample) {
       samples.push(button("counterexample", "", () => this.read(this.run.counterexample)));

@@ -24,8 +24,9 @@ from pdssm.report.style import rules, variables
 SCRIPTS = ("model.js", "walker.js", "states.js", "page.js")
 
 
-def write_page(stories: Sequence[Story], path: Path, title: str | None = None) -> None:
+def write_page(stories: Sequence[Story], path: str | Path, title: str | None = None) -> None:
     """The whole file or none of it."""
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page(stories, title).encode())
 
@@ -104,4 +105,5 @@ def _together(stories: Sequence[Story]) -> str:
     if drawing is None:
         return ""
     caption = "Right answers against the length of the word, a curve a run."
-    return f'<section aria-labelledby="together"><h2 id="together">All runs</h2>{figure(drawing, caption)}</section>'
+    shown = f'<div class="charts">{figure(drawing, caption)}</div>'
+    return f'<section aria-labelledby="together"><h2 id="together">All runs</h2>{shown}</section>'

@@ -93,4 +93,5 @@ def _paint(style: Style) -> dict[str, Any]:
         "linewidth": style.width * POINTS_A_UNIT if style.stroke else 0,
         "linestyle": (0, tuple(part / style.width for part in style.dash)) if style.dash else "solid",
         "capstyle": "round",
+        "alpha": style.opacity,
     }

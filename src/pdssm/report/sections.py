@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from pdssm.report.automaton import MOST_STATES
+from pdssm.report.automaton import MOST_STATES, MOST_TRANSITIONS
 from pdssm.report.axes import share
 from pdssm.report.drawing import Drawing
 from pdssm.report.figures import Figures, figures
@@ -106,7 +106,7 @@ def _automaton(name: str, story: Story, drawing: Drawing | None) -> str:
         word = " ".join(story.counterexample) or "the empty word"
         caption += f" Marked in red: {word}, which ends in {dfa.outputs[dfa.run(story.counterexample)]} here."
     if drawing is None:
-        caption += f" Only automata of up to {MOST_STATES} states are drawn."
+        caption += f" Drawn are automata of up to {MOST_STATES} states and {MOST_TRANSITIONS} transitions."
         return f"<figure><figcaption>{escape(caption)}</figcaption></figure>"
     box = f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(what)}">{svg(drawing)}</div>'
     size = "large" if drawing.width > 380 else "small"

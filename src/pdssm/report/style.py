@@ -39,6 +39,7 @@ class Style:
     size: float = 11
     """Of text."""
     bold: bool = False
+    opacity: float = 1
     halo: bool = False
     """Of the background's colour around text that stands among lines."""
 
@@ -59,6 +60,8 @@ STYLES: dict[str, Style] = {
     "wrong": Style(stroke="bad", width=5),
     "wrong-ring": Style(stroke="bad", width=3),
     **{f"{name}-edge": Style(stroke=colour, width=1.3) for name, colour in ARROWS.items()},
+    **{f"{name}-faint": Style(stroke=colour, width=0.8, opacity=0.4) for name, colour in ARROWS.items()},
+    **{f"{name}-faint-head": Style(fill=colour, opacity=0.4) for name, colour in ARROWS.items()},
     **{f"{name}-head": Style(fill=colour) for name, colour in ARROWS.items()},
     **{f"{name}-label": Style(fill=colour, bold=True, halo=True) for name, colour in ARROWS.items()},
     **{f"{name}-line": Style(stroke=name, width=1.8) for name in SERIES},
@@ -96,6 +99,8 @@ def rules(*, themed: bool) -> str:
             parts.append(f"font-size:{style.size:g}px")
         if style.bold:
             parts.append("font-weight:600")
+        if style.opacity < 1:
+            parts.append(f"opacity:{style.opacity:g}")
         if style.halo:
             parts += [f"stroke:{colour('panel')}", "stroke-width:3px", "stroke-linejoin:round", "paint-order:stroke"]
         lines.append(f".d-{name}{{{';'.join(parts)}}}")

@@ -84,9 +84,12 @@ class GraphView {
   }
 
   show(path, word, step, moving) {
-    for (const old of this.svg.querySelectorAll(".here, .taken")) old.classList.remove("here", "taken");
+    for (const old of this.svg.querySelectorAll(".here, .taken, .next")) old.classList.remove("here", "taken", "next");
     const node = this.svg.querySelector(`[data-state="${path[step]}"]`);
     node.classList.add("here");
+    for (const edge of this.svg.querySelectorAll(`[data-edges*="${path[step]}:"]`)) {
+      edge.classList.toggle("next", edge.dataset.edges.split(" ").some((way) => way.startsWith(`${path[step]}:`)));
+    }
     this.follow(node.querySelector("circle"));
     if (!step) return;
     const way = `${path[step - 1]}:${word[step - 1]}`;
