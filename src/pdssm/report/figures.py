@@ -20,6 +20,9 @@ from pdssm.report.raster import rendered
 from pdssm.report.story import Story
 from pdssm.report.svg import standalone
 
+ALIKE = 0.8
+"""The part of an automaton's states that have a place in another, for it to be drawn like that one."""
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -84,7 +87,7 @@ def file_name(text: str) -> str:
 
 
 def _automata(story: Story) -> dict[str, Drawing]:
-    """The extracted automaton stands where the target's states are, where the two are one."""
+    """The extracted automaton stands where the target's states are, where the two are one or nearly so."""
     drawings, target_places = {}, None
     for name in ("target", "extracted"):
         dfa = story.automata.get(name)
@@ -99,21 +102,26 @@ def _automata(story: Story) -> dict[str, Drawing]:
 
 
 def _matched(dfa: DFA, target: DFA | None, places: FloatArray | None) -> FloatArray | None:
-    """The places of the target's states that the same words reach; None unless that pairs them one to one."""
+    """Each state in the place of the target's state that the same word reaches; None unless that suits almost all."""
     if target is None or places is None or len(dfa) != len(target):
         return None
-    partner = {dfa.initial: target.initial}
-    order = [dfa.initial]
-    columns = [target.alphabet.index(symbol) for symbol in dfa.alphabet]
-    for state in order:  # grows while we walk it
-        for symbol, column in enumerate(columns):
-            after = int(dfa.transitions[state, symbol])
-            other = int(target.transitions[partner[state], column])
-            if after not in partner:
-                partner[after] = other
-                order.append(after)
-            elif partner[after] != other:
-                return None
-    if len(set(partner.values())) < len(dfa):
+    partner = _partners(dfa, target)
+    if len(partner) < ALIKE * len(dfa):
         return None
-    return np.asarray(places[[partner[state] for state in range(len(dfa))]])
+    free = iter(sorted(set(range(len(target))) - set(partner.values())))
+    return np.asarray(places[[partner[state] if state in partner else next(free) for state in range(len(dfa))]])
+
+
+def _partners(dfa: DFA, target: DFA) -> dict[int, int]:
+    """State to target state by the shortest word that reaches both for the first time; no two to the same."""
+    columns = [target.alphabet.index(symbol) for symbol in dfa.alphabet]
+    partner = {dfa.initial: target.initial}
+    taken, order = {target.initial}, [dfa.initial]
+    for state in order:  # grows while we walk it
+        others = target.transitions[partner[state], columns].tolist()
+        for after, other in zip(dfa.transitions[state].tolist(), others, strict=True):
+            if after not in partner and other not in taken:
+                partner[after] = other
+                taken.add(other)
+                order.append(after)
+    return partner
