@@ -59,6 +59,19 @@ def layer(result: Result) -> str:
     )
 
 
+def training(result: Result) -> str:
+    """Everything ``benchmarks/training.py`` stored."""
+    return "\n\n".join(
+        (
+            "A step of the published formal-language protocol, from drawing the batch to the optimiser's step, on "
+            "parity. The LSTMs, packed as well as padded to the longest word, have the same width and run under the "
+            "same loop; all three are measured in turns.",
+            provenance(result),
+            goals(result["figures"]),
+        )
+    )
+
+
 def frozen(result: Result) -> str:
     """Everything ``benchmarks/frozen.py`` stored."""
     freezing = [
@@ -187,6 +200,7 @@ def _start_entry(run: Result, entry: str) -> str:
 SECTIONS = (
     Section("kernels.json", "Kernels: the speed and memory of one layer step", kernels, figures_summary),
     Section("layer.json", "Layers: training and streaming", layer, figures_summary),
+    Section("training.json", "Training: a step of the published protocol", training, figures_summary),
     Section("frozen.json", "Frozen selection", frozen),
     Section("starts.json", "Starts and parametrisations of D", starts),
     Section(

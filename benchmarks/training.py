@@ -1,8 +1,8 @@
 """Training's figures: ``python -m benchmarks.training [--quick] [--json FILE]``.
 
-A step of the published formal-language protocol (parity, one layer, N = 128, K = 8, batch 256, lengths 3..40, loss at the
-last token), its data included, on two threads and on one, beside two LSTMs of the same width under the same loop; and
-what a batch costs of every task's generator.
+A step of the published formal-language protocol (parity, one layer, N = 128, K = 8, batch 256, lengths 3..40, loss at
+the last token), its data included, on two threads and on one, beside two LSTMs of the same width under the same loop;
+and what a batch of every task's generator costs.
 """
 
 from __future__ import annotations
@@ -131,9 +131,8 @@ def main() -> None:
     stored: dict[str, Any] = {"machine": machine(), "quick": arguments.quick, "figures": []}
     for figure in figures(arguments.quick):
         verdict = "met" if figure.met else "MISSED"
-        print(
-            f"{figure.what:32s} {figure.at:52s} {figure.measured:>12s}   must: {figure.must:14s} {verdict}", flush=True
-        )
+        columns = f"{figure.what:32s} {figure.at:52s} {figure.measured:>12s}   must: {figure.must:14s} {verdict}"
+        print(columns, flush=True)
         stored["figures"].append(asdict(figure))
     stored["seconds"] = round(time.perf_counter() - start, 1)
     if arguments.json:

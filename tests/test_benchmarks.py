@@ -21,7 +21,7 @@ from benchmarks import layer as layers
 from benchmarks.layer_variants import Cache, Transformer, output, state_bytes, streaming, variants
 from benchmarks.measure import machine
 from benchmarks.runtime_cells import Cell, Party, build, forward, parties
-from pdssm.layers import LinearRecurrence
+from pdssm.layers import MIXERS, LinearRecurrence
 
 CPU = torch.device("cpu")
 
@@ -275,6 +275,23 @@ def test_training_and_flatness_figures() -> None:
     growth = next(figure for figure in found if figure.what.startswith("memory growth"))
     assert growth.met is True
     assert all(math.isfinite(figure.value) and asdict(figure)["at"].startswith("cpu") for figure in found)
+
+
+def test_training_figures() -> None:
+    """The LSTMs take the place of PD-SSM and of nothing else; padded and packed are the same layer."""
+    made = training.parties()
+    assert set(made) == {"pdssm", "lstm", "padded lstm"}
+    assert "padded_lstm" not in MIXERS
+    losses = {name: step() for name, step in made.items()}
+    assert losses["lstm"] == pytest.approx(losses["padded lstm"], rel=1e-4)
+    assert losses["pdssm"] != pytest.approx(losses["lstm"], rel=1e-4)
+
+
+def test_generator_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    batches = list(training.generators(0.0))
+    assert [figure.what for figure in batches] == [f"batch of {name}" for name in training.TASKS]
+    assert all(figure.met == (figure.value < 1000) for figure in batches)
 
 
 def test_frozen_layers_share_their_parameters() -> None:

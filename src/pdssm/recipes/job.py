@@ -47,7 +47,7 @@ def run_cell(recipe: Recipe, cell: Cell, seed: int, runs: Path, results: Path, f
 
 def check_same(run: RunFolder, config: TrainConfig) -> None:
     """What was begun with another version of a recipe is not gone on with under this one's name."""
-    begun, wanted = run.config().to_dict(), config.to_dict()
+    begun, wanted = run.config().to_dict(), config.self_contained().to_dict()
     different = [name for name in wanted if begun[name] != wanted[name]]
     if different:
         was = ", ".join(f"{name} {begun[name]!r}" for name in different)
