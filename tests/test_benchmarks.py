@@ -16,6 +16,7 @@ from benchmarks import (
     runtime_plots,
     runtime_report,
     sections,
+    training,
 )
 from benchmarks import layer as layers
 from benchmarks.layer_variants import Cache, Transformer, output, state_bytes, streaming, variants
