@@ -72,12 +72,15 @@ def certify(
         return Unknown("forgets", dfa.name(state), dfa.alphabet[symbol], detail)
     unknown: Unknown | None = None
     for cover in covers(problem, history, enclosures):
-        found = Search(problem, cover).run()
+        search = Search(problem, cover)
+        found = search.run()
         if isinstance(found, Discs):
             shape = cover.state, cover.following
             certificate = Certificate(fingerprint(model), problem.tokens, problem.classes, *shape, *found)
             return _checked(certificate, model, dfa, vocabulary, classes)
         unknown = found
+        if search.hopeless:
+            break
     if unknown is None:
         raise AutomatonError(f"enclosures is {enclosures}; expected at least {len(dfa.reachable())}, one a state")
     return unknown

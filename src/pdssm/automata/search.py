@@ -19,6 +19,8 @@ ROUNDS, STEPS = 100, 16
 """Rounds of so many steps; after each the sets are tested."""
 STEADY, PATIENCE = 0.999, 4
 """Growth that in so many rounds fell by less than this is taken for growth without end."""
+RESTS, SLOW = 1e-12, 64
+"""Centres rest when they move by this part of their size; they are too slow if in so many steps that does not halve."""
 WIDER = 1e-3
 """By this part the radii are widened before they are tested: a fixed point is only approached."""
 
@@ -37,11 +39,18 @@ class Search:
 
     def __init__(self, problem: Problem, cover: Cover) -> None:
         self.problem, self.cover = problem, cover
+        self.hopeless = False
+        """Whether no other cover could help: the readout fails on a state that a word leads to."""
         self.affine, self.symbols = problem.model, range(len(problem.tokens))
 
     def run(self) -> Discs | Unknown:
         """Discs that close and on which the readout is right, or where that failed."""
-        centre = self._centres() if self.cover.points is None else self.cover.points
+        walked = self._walked() if self.cover.points is None else self.cover.points
+        failure = self._failure_on_the_way(walked)
+        if failure is not None:
+            self.hopeless = True
+            return failure
+        centre = self._settled(walked) if self.cover.points is None else walked
         radius = np.zeros(centre.shape)
         growth, linear = np.inf, 0
         for _ in range(ROUNDS):
@@ -66,23 +75,28 @@ class Search:
 
     # ------------------------------------------------------------------------------------------------ centres
 
-    def _centres(self) -> Complex:
-        """Each part's mean of what comes in, followed until it rests; shortest words lead to where that begins."""
-        centre = self._walked()
+    def _settled(self, centre: Complex) -> Complex:
+        """Each part's mean of what comes in, followed until it rests, or hardly moves."""
         arriving = np.bincount(self.cover.following.ravel(), minlength=len(centre)).astype(float)
         arriving[0] += 1
-        for _ in range(ROUNDS * STEPS):
+        last = np.inf
+        for step in range(ROUNDS * STEPS):
             total = np.zeros_like(centre)
             total[0] = self.affine.initial
             for symbol in self.symbols:
                 np.add.at(total, self.cover.following[:, symbol], self._moved(centre, symbol))
             mean = total / arriving[:, None]
-            change, centre = np.abs(mean - centre).max(), mean
-            if change < 1e-12 * (1 + np.abs(centre).max()) or not np.isfinite(change):
+            change, centre = float(np.abs(mean - centre).max()), mean
+            if change < RESTS * (1 + np.abs(centre).max()):
                 break
+            if step % SLOW == 0:
+                if not change < last / 2:
+                    break
+                last = change
         return centre
 
     def _walked(self) -> Complex:
+        """Where a shortest word leads."""
         centre = np.zeros((len(self.cover.state), len(self.affine.initial)), dtype=np.complex128)
         centre[0] = self.affine.initial
         known, level = {0}, [0]
@@ -130,7 +144,20 @@ class Search:
                 worst = float(lead[at]), int(before), int(symbols[which]), int(rival[at])
         if worst is None:
             return None
-        least, before, symbol, other = worst
+        return self._unclear(*worst)
+
+    def _failure_on_the_way(self, walked: Complex) -> Unknown | None:
+        """The same, on the states that words lead to: x_0 itself is never read out."""
+        for symbol, token in enumerate(self.problem.tokens.tolist()):
+            onto = self.cover.following[:, symbol]
+            moved = image(self.affine.maps, token, Discs(walked, np.zeros(walked.shape)))
+            lead, rival = margins(self.affine, moved, token, self.problem.classes[self.cover.state[onto]])
+            at = int(lead.argmin())
+            if not lead[at] > 0:
+                return self._unclear(float(lead[at]), at, symbol, int(rival[at]))
+        return None
+
+    def _unclear(self, least: float, before: int, symbol: int, other: int) -> Unknown:
         own = self.problem.classes[self.cover.state[self.cover.following[before, symbol]]]
         detail = f"class {own} is above class {other} by {least:.3g} at the least"
         return self._unknown("readout", before, symbol, detail)
