@@ -107,6 +107,13 @@ def test_regular_expressions(pattern: str) -> None:
     assert len(dfa) == len(dfa.minimised())
 
 
+def test_counts_of_repeats_are_no_symbols() -> None:
+    """automata-lib takes the 2 of {2} for a symbol where it is not told the alphabet."""
+    assert DFA.from_regex("(a|b){2}").alphabet == ("a", "b")
+    assert DFA.from_regex("(a2){2,13}").alphabet == ("2", "a")
+    assert isomorphic(DFA.from_regex("(a.){1,2}b*"), DFA.from_regex("(a.){1,2}b*", "ab"))
+
+
 def test_a_partial_automaton_gets_a_sink() -> None:
     theirs = library_dfa.DFA(
         states={"p", "q"},

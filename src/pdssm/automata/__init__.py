@@ -13,6 +13,7 @@ from pdssm.automata.emulation import Row, emulation
 from pdssm.automata.equivalence import counterexample, isomorphic
 from pdssm.automata.errors import AutomatonError
 from pdssm.automata.extract import Extraction, extract_dfa
+from pdssm.automata.fast_forward import fast_forward
 from pdssm.automata.groups import PermutationGroup, group
 from pdssm.automata.monoid import TransformationMonoid
 from pdssm.automata.phase import exact_length
@@ -48,6 +49,7 @@ __all__ = [
     "extract_dfa",
     "factor_group",
     "factor_orders",
+    "fast_forward",
     "group",
     "hold_exact",
     "isomorphic",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,21 @@ def from_regex(pattern: str, alphabet: Collection[str] | None = None) -> DFA:
     symbols = None if alphabet is None else set(alphabet)
     try:
         automaton = NFA.from_regex(pattern, input_symbols=symbols)
+        counts = _only_counts(pattern)
+        if symbols is None and counts & automaton.input_symbols:
+            automaton = NFA.from_regex(pattern, input_symbols=set(automaton.input_symbols) - counts)
     except (AutomatonException, RegexException) as error:
         over = "" if alphabet is None else f" over the alphabet {sorted(alphabet)}"
         raise AutomatonError(f"pattern {pattern!r} is not a regular expression{over}: {error}") from error
     if not automaton.input_symbols:
         raise AutomatonError(f"pattern {pattern!r} names no symbol; expected an alphabet with it")
     return from_automata_lib(automaton)
+
+
+def _only_counts(pattern: str) -> set[str]:
+    """Characters that stand in repeats ``{2,3}`` only, which automata-lib takes for symbols."""
+    without = re.sub(r"(?<!\\)\{\d*,?\d*\}", "", pattern)
+    return set(pattern) - set(without)
 
 
 def from_automata_lib(automaton: library_dfa.DFA | library_nfa.NFA) -> DFA:
