@@ -197,10 +197,40 @@ def _start_entry(run: Result, entry: str) -> str:
     return f"{100 * run[entry]:.0f} %" if entry == "phases_at_0" else f"{run[entry]:.1g}"
 
 
+def certify(result: Result) -> str:
+    """Everything ``benchmarks/certify.py`` stored."""
+    rows = [
+        [each["what"], str(each["models"]), str(each["certified"]), _reasons(each), duration(each["seconds"])]
+        for each in result["answers"]
+    ]
+    details = [
+        [each["what"], str(seed), answer] for each in result["answers"] for seed, answer in enumerate(each["details"])
+    ]
+    return "\n\n".join(
+        (
+            "How many models are proved right for words of every length; docs/certify.md says what a certificate is. A "
+            "corrupted model is a compiled one with one transition or one weight changed so that some word is wrong; "
+            "no words are tried before the search. Held exact: trained with b = 0 and abs(D) = 1, on words of 1 to 40 "
+            "symbols; the other trained models as in benchmarks/certify.py (A5: the `group` preset, at most 6,000 "
+            "steps).",
+            provenance(result),
+            goals([each for each in result["figures"] if each["met"] is not None]),
+            table(["models", "number", "certified", "unknown", "seconds of certifying"], rows),
+            "Each trained model, and why it was not certified:",
+            table(["models", "seed", "answer"], details),
+        )
+    )
+
+
+def _reasons(answers: Result) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in answers["unknown"].items())
+
+
 SECTIONS = (
     Section("kernels.json", "Kernels: the speed and memory of one layer step", kernels, figures_summary),
     Section("layer.json", "Layers: training and streaming", layer, figures_summary),
     Section("training.json", "Training: a step of the published protocol", training, figures_summary),
+    Section("certify.json", "Certificates", certify),
     Section("frozen.json", "Frozen selection", frozen),
     Section("starts.json", "Starts and parametrisations of D", starts),
     Section(

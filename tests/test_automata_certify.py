@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
+from benchmarks.certify import corrupted as corrupted_models
 from pdssm.automata import DFA, AutomatonError, hold_exact, snap
 from pdssm.automata import search as searching
 from pdssm.automata.affine import agrees, read_model
@@ -258,6 +259,14 @@ def test_an_equal_logit_is_no_answer() -> None:
     with torch.no_grad():
         model.head.weight.zero_()
     assert not certify(model, dfa, words=0)
+
+
+@pytest.mark.slow
+def test_no_corrupted_model_certifies() -> None:
+    """Of those that the benchmark makes: a transition or any weight changed, no words tried beforehand."""
+    answers = [answer for answer, _ in corrupted_models(150, np.random.default_rng(1))]
+    assert len(answers) == 150
+    assert not any(answers)
 
 
 # ------------------------------------------------------------------------------------------------- the checker
