@@ -16,6 +16,7 @@ from pdssm.generators import DiagonalEntries, PDGenerator, SDGenerator
 from pdssm.generators.entries import _Disc, _magnitude, _phase, _phase_slope
 from pdssm.generators.selector import Selector
 from pdssm.kernels.ordered import TILE, halving_sum, ordered_product
+from pdssm.layers import ConvState
 from pdssm.transitions.selected import Selected
 from tests.factories import relative_error
 
@@ -106,6 +107,45 @@ def test_near_ties_do_not_flip(frozen: bool, orientation: Any, batch: int, time:
         scale = max(1.0, float(expected.abs().max()))
         assert float((torch.cat(outputs, 1) - expected).abs().max()) < 1e-6 * scale
         assert float((state - final).abs().max()) < 1e-6 * max(1.0, float(final.abs().max()))
+
+
+@pytest.mark.parametrize("options", [{}, {"orientation": "row"}, {"conv": 3}], ids=str)
+@settings(max_examples=10)
+@given(lengths=st.lists(st.integers(1, 7), min_size=1, max_size=4), carried=st.booleans(), frozen=st.booleans(),
+       seed=st.integers(0, 2**20))  # fmt: skip
+def test_near_ties_do_not_flip_in_any_form(
+    options: dict[str, Any], lengths: list[int], carried: bool, frozen: bool, seed: int
+) -> None:
+    """In float32 a pack, left padding and a table with rows give each sequence what step by step it gets, to 1e-6."""
+    torch.manual_seed(seed)
+    layer = PDSSM(9, 24, 5, **options).eval()
+    near_ties(layer)
+    table, count, longest = torch.randn(6, 9), len(lengths), max(lengths)
+    rows = torch.randint(0, 6, (count, longest))
+    mask = torch.arange(longest) >= longest - torch.tensor(lengths)[:, None]
+    with torch.no_grad():
+        start = layer(torch.randn(count, 4, 9), return_state=True)[1] if carried else layer.initial_state(count)
+        outputs, final = [], []
+        for s in range(count):
+            state = ConvState(*(part[s : s + 1] for part in start)) if "conv" in options else start[s : s + 1]
+            for row in rows[s, mask[s]]:
+                y, state = layer.step(table[row][None], state)
+                outputs.append(y)
+            final.append(state.recurrent if "conv" in options else state)
+        expected = torch.cat(outputs), torch.cat(final)
+        if frozen:  # of all forms but the steps: to the same bits, so no flip either
+            layer.freeze()
+        packed = {"cu_seqlens": torch.tensor([0, *lengths]).cumsum(0)}
+        ids = rows[mask][None]
+        for (y, state), kept in (
+            (layer(table[rows], start, mask=mask, return_state=True), mask),
+            (layer(table, start, rows=rows, mask=mask, return_state=True), mask),
+            (layer(table[ids], start, return_state=True, **packed), slice(None)),
+            (layer(table, start, rows=ids, return_state=True, **packed), slice(None)),
+        ):
+            got = y[kept].view(-1, 9), state.recurrent if "conv" in options else state
+            for value, oracle in zip(got, expected, strict=True):
+                assert float((value - oracle).abs().max()) < 1e-6 * max(1.0, float(oracle.abs().max()))
 
 
 def test_a_library_product_would_flip() -> None:

@@ -14,7 +14,9 @@ from torch.nn import functional
 
 from pdssm import PDSSM, SDSSM, ComplexDiagonal, RealDiagonal
 from pdssm.errors import PDSSMError, ShapeError
+from pdssm.kernels.reference import gumbel
 from pdssm.layers import ConvState, GivenPDSSM, LinearRecurrence
+from pdssm.layers.conv import ShortConvolution, _SiLU
 from pdssm.layers.parameter_counts import (
     diagonal_parameters,
     equal_diagonal_state,
@@ -54,10 +56,13 @@ def matrix(p: Parameters, u: Tensor, kind: str, options: dict[str, Any]) -> Tens
         return m / (m.abs() ** options.get("p", 0.9)).sum(0) ** (1 / options.get("p", 0.9))
     phase = "zero" if kind == "real_diagonal" else options.get("phase", "sigmoid")
     d = diagonal(p, u, options.get("magnitude", "sigmoid"), phase)
+    row = options.get("orientation") == "row"
+    if kind == "given_pdssm":
+        given = functional.one_hot(GIVEN).double()
+        return d[:, None] * given if row else given.T * d
     if kind != "pdssm":
         return torch.diag(d)
     m = torch.einsum("k,kij->ij", torch.softmax(p["generator.selector.weight"] @ u, 0), p["generator.dictionary"])
-    row = options.get("orientation") == "row"
     soft = torch.softmax(m / options.get("temperature", 1.0), int(row))
     hard = functional.one_hot(m.argmax(int(row)), m.shape[0]).to(m.dtype)
     one_hot = ((hard if row else hard.T) - soft).detach() + soft
@@ -100,7 +105,14 @@ def plain(kind: str, layer: LinearRecurrence, x: Tensor, options: dict[str, Any]
     return torch.stack(outputs).view(*x.shape[:2], -1), torch.stack(final)
 
 
-MAKE = {"pdssm": PDSSM, "complex_diagonal": ComplexDiagonal, "real_diagonal": RealDiagonal, "sdssm": SDSSM}
+GIVEN = torch.tensor([3, 0, 0, 6, 1, 2, 2])
+MAKE: dict[str, Any] = {
+    "pdssm": PDSSM,
+    "complex_diagonal": ComplexDiagonal,
+    "real_diagonal": RealDiagonal,
+    "sdssm": SDSSM,
+    "given_pdssm": lambda dim, state_dim, **options: GivenPDSSM(dim, state_dim, GIVEN, **options),
+}
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("pdssm", {}),
     ("pdssm", {"orientation": "row", "hidden_dim": 11, "init": "paper"}),
@@ -113,6 +125,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("real_diagonal", {"readout": "real", "magnitude": "near_one", "initial_state": "learned"}),
     ("sdssm", {"initial_state": "learned", "readout": "mlp"}),
     ("sdssm", {"p": 0.6, "conv": 3, "skip": False}),
+    ("given_pdssm", {"hidden_dim": 3, "conv": 2}),
+    ("given_pdssm", {"orientation": "row", "magnitude": "near_one", "phase": "shrink", "init": "paper"}),
 ]
 
 
@@ -222,13 +236,14 @@ def test_dense_inference_is_the_softmax_formula() -> None:
         assert relative_error(hard, soft) > 1e-3
 
 
-def test_the_ablation_has_four_corners() -> None:
+@pytest.mark.parametrize("readout", ["linear", "mlp"])
+def test_the_ablation_has_four_corners(readout: Any) -> None:
     """Noise: two calls differ, with one seed they agree; dense P: only in evaluation."""
     x = torch.randn(2, 6, 8)
     for stochastic in (False, True):
         for dense in (False, True):
             torch.manual_seed(3)
-            layer = PDSSM(8, 8, 3, stochastic=stochastic, dense_inference=dense, init="paper")
+            layer = PDSSM(8, 8, 3, stochastic=stochastic, dense_inference=dense, init="paper", readout=readout)
             assert layer.rowwise is not stochastic
             for training in (True, False):
                 layer.train(training)
@@ -242,6 +257,38 @@ def test_the_ablation_has_four_corners() -> None:
             layer.train()
             layer(x).square().sum().backward()
             assert all(torch.isfinite(p.grad).all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("orientation", ["column", "row"])
+def test_noisy_dense_inference_is_the_softmax_of_noisy_logits(orientation: Any) -> None:
+    torch.manual_seed(0)
+    layer = PDSSM(5, 7, 3, stochastic=True, dense_inference=True, orientation=orientation, temperature=0.5).double()
+    u = torch.randn(2, 4, 5, dtype=torch.float64)
+    torch.manual_seed(8)
+    selected = layer.generator.select(u)
+    torch.manual_seed(8)
+    dense = layer.eval().generator.transition(u).to_dense()
+    assert selected.noise is not None
+    drawn = gumbel(selected.noise.flatten(), 7, torch.float64).view(2, 4, 7, 7)  # of the columns (row form: rows)
+    logits = torch.einsum("btk,kij->btij", selected.scores, selected.dictionary)
+    if orientation == "row":
+        expected = selected.diag[..., None] * torch.softmax((logits + drawn.mT) / 0.5, -1)
+    else:
+        expected = torch.softmax((logits + drawn) / 0.5, -2) * selected.diag[..., None, :]
+    assert relative_error(dense, expected) < 1e-9
+
+
+def test_dropout_is_on_the_states_and_in_training_only() -> None:
+    torch.manual_seed(0)
+    layer = PDSSM(5, 7, 3, dropout=0.5, skip=False, bias=False)
+    assert layer.rowwise
+    x = torch.randn(2, 6, 5)
+    whole = PDSSM(5, 7, 3, skip=False, bias=False)
+    whole.load_state_dict(layer.state_dict())
+    (y, state), (oracle, expected) = layer(x, return_state=True), whole(x, return_state=True)
+    assert torch.equal(state, expected)  # what is carried is not touched
+    assert not torch.equal(y, oracle)
+    assert torch.equal(layer.eval()(x), oracle)
 
 
 def test_noise_is_there_in_the_backward_pass() -> None:
@@ -462,6 +509,31 @@ def test_a_window_table_has_a_row_for_each_distinct_window() -> None:
     y = layer(table, rows=rows)
     assert seen == [(4, 6)]  # (., ., 0), (., 0, 1), (0, 1, 0), (1, 0, 1)
     torch.testing.assert_close(y, layer(table[rows]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_convolved_input_has_the_same_bits_alone_and_in_company(dtype: torch.dtype) -> None:
+    """torch's own silu has not: the selection after it could flip where two rows nearly tie."""
+    torch.manual_seed(0)
+    conv = ShortConvolution(13, 2).to(dtype)
+    x, start = torch.randn(501, 13, dtype=dtype), conv.initial_window(1)
+    with torch.no_grad():
+        together, _ = conv(x, start, torch.tensor([0, 501]))
+        window, library = start, []
+        for t, one in enumerate(x):
+            alone, window = conv.step(one[None], window)
+            assert torch.equal(alone[0], together[t])
+            library.append(functional.silu(one))
+    assert not torch.equal(torch.stack(library), functional.silu(x))
+
+
+def test_the_silu_of_extremes() -> None:
+    x = torch.tensor([-1e30, -120.0, -1.0, 0.0, 2.0, 120.0, 1e30], requires_grad=True)
+    y = _SiLU.apply(x)
+    torch.testing.assert_close(y, functional.silu(x))
+    (got,), (expected,) = (torch.autograd.grad(z.sum(), x) for z in (y, functional.silu(x)))
+    torch.testing.assert_close(got, expected)
+    assert torch.autograd.gradcheck(_SiLU.apply, torch.randn(9, dtype=torch.float64, requires_grad=True))
 
 
 def test_the_gradient_of_a_window_of_zeros() -> None:

@@ -135,6 +135,13 @@ def test_a_mask_leaves_steps_out(name: str, options: dict[str, Any], holes: list
 
 
 @every_mixer
+def test_cu_seqlens_wins_over_mask(name: str, options: dict[str, Any]) -> None:
+    mixer = make(name, options)
+    x, cu = draw(1, 6), torch.tensor([0, 2, 6])
+    same(mixer(x, cu_seqlens=cu, mask=torch.zeros(1, 6).bool()), mixer(x, cu_seqlens=cu))
+
+
+@every_mixer
 def test_rows_are_the_inputs_they_stand_for(name: str, options: dict[str, Any]) -> None:
     """Outputs, final states and gradients; dense, packed and masked."""
     mixer = make(name, options)

@@ -177,7 +177,7 @@ def test_autocast(name: str) -> None:
     assert torch.isfinite(half).all()
     for parameter, oracle in zip(layer.parameters(), oracles, strict=True):
         assert parameter.grad.dtype == torch.float32
-        assert relative_error(parameter.grad - oracle, oracle) < 3 or float(oracle.abs().max()) < 1e-6
+        assert relative_error(parameter.grad - oracle, oracle) < 0.1  # added to the float32 step's
 
 
 def test_autocast_selects_what_float32_selects() -> None:

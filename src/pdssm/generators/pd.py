@@ -146,13 +146,15 @@ class GivenPDGenerator(Generator):
         index: Tensor,
         hidden_dim: int | None = None,
         init: Init = "long",
+        magnitude: Magnitude = "sigmoid",
+        phase: Phase = "sigmoid",
         orientation: Orientation = "column",
     ) -> None:
         super().__init__(dim, state_dim)
         check_choice("orientation", orientation, ("column", "row"))
         _check_index(index, state_dim)
         self.orientation = orientation
-        self.entries = DiagonalEntries(dim, state_dim, hidden_dim, init)
+        self.entries = DiagonalEntries(dim, state_dim, hidden_dim, init, magnitude, phase)
         self.inputs = ComplexInputs(dim, state_dim, init)
         self.register_buffer("index", index.clone(memory_format=torch.contiguous_format))
 

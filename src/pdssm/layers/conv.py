@@ -6,8 +6,11 @@ Each channel has its own ``width`` weights: u_t = silu(sum_i w_i x_{t-i} + c).  
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from pdssm.errors import check_size
 
@@ -57,11 +60,12 @@ class ShortConvolution(nn.Module):
         return self._mix(inputs.flatten(0, 1), steps + lags), inputs[:, 1:]
 
     def _mix(self, inputs: Tensor, lags: Tensor) -> Tensor:
-        """Lag by lag, so that an input has the same bits in a batch and alone."""
+        """Lag by lag, so that an input has the same bits in a batch and alone: the selection may be a near tie."""
         total = self.bias.expand(lags.shape[0], -1)
         for lag in range(self.width):
             total = total + self.weight[lag] * inputs[lags[:, lag]]
-        return nn.functional.silu(total)
+        mixed: Tensor = _SiLU.apply(total)  # type: ignore[no-untyped-call]
+        return mixed
 
     def _lags(self, cu_seqlens: Tensor, steps: int) -> Tensor:
         """Where x_t, x_{t-1}, ... lie in (inputs, windows), for each step: (T, width)."""
@@ -79,3 +83,22 @@ class ShortConvolution(nn.Module):
         at = cu_seqlens[1:, None] - torch.arange(self.width - 1, 0, -1, device=device)
         before = at - cu_seqlens[:-1, None]
         return torch.where(before >= 0, at, steps + (sequence + 1) * (self.width - 1) + before)
+
+
+class _SiLU(torch.autograd.Function):
+    """x / (1 + exp(-x)), an element's bits the same wherever it lies.
+
+    torch's own rounds the last few elements of a tensor, which do not fill a vector, in another way than the rest.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x / torch.exp(-x).add_(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        gradient: Tensor = torch.ops.aten.silu_backward(grads[0], x)
+        return gradient

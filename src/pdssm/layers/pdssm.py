@@ -102,7 +102,10 @@ class PDSSM(LinearRecurrence):
 
 
 class GivenPDSSM(LinearRecurrence):
-    """PD-SSM with P given from outside: ``index`` ``(N,)`` or ``(time, N)``; everything else is learnt."""
+    """PD-SSM with P given from outside: ``index`` ``(N,)`` or ``(time, N)``; everything else is learnt.
+
+    Other arguments as of ``PDSSM``.
+    """
 
     generator: GivenPDGenerator
 
@@ -115,9 +118,12 @@ class GivenPDSSM(LinearRecurrence):
         orientation: Orientation = "column",
         hidden_dim: int | None = None,
         init: Init = "long",
+        magnitude: Magnitude = "sigmoid",
+        phase: Phase = "sigmoid",
         **options: Unpack[RecurrenceOptions],
     ) -> None:
-        super().__init__(GivenPDGenerator(dim, state_dim, index, hidden_dim, init, orientation), **options)
+        generator = GivenPDGenerator(dim, state_dim, index, hidden_dim, init, magnitude, phase, orientation)
+        super().__init__(generator, **options)
 
     def mix(
         self, x: Tensor, state: Any, layout: Layout, rows: Tensor | None, positions: Tensor | None
