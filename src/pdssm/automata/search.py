@@ -63,13 +63,18 @@ class Search:
             failure = self._failure(Discs(centre, radius))
             if failure is not None:
                 return failure  # larger sets only make it worse
-            rate, growth = float((radius - before).max()) / growth, float((radius - before).max())
+            added = float((radius - before).max())
+            rate, growth = added / growth, added
             # What is still to come, as far as the growth is a geometric series.
             wider = radius * (1 + WIDER) + (radius - before) * (rate / (1 - rate) if rate < 1 else 0) * (1 + WIDER)
-            if (self._grown(Discs(centre, wider)) <= wider).all() and self._failure(Discs(centre, wider)) is None:
-                return Discs(centre, wider)
+            if (self._grown(Discs(centre, wider)) <= wider).all():
+                failure = self._failure(Discs(centre, wider))
+                if failure is None:
+                    return Discs(centre, wider)
+                if added == 0:
+                    return failure
             linear = linear + 1 if rate > STEADY else 0
-            if linear == PATIENCE or not np.isfinite(growth):
+            if linear == PATIENCE or not 0 < added < np.inf:
                 break
         return self._growing(Discs(centre, radius))
 
