@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from pdssm.layers.parameter_counts import (
+    diagonal_parameters,
+    equal_diagonal_state,
+    equal_pdssm_state,
+    pdssm_parameters,
+    published_equal_pdssm_state,
+    sdssm_parameters,
+)
 
 DIMS = (128, 256, 512, 1024, 2048, 4096, 5632)
 LENGTHS = (64, 256, 512)
@@ -21,30 +29,19 @@ def same(dim: int) -> int:
     return dim
 
 
-def paper_pd_size(dim: int) -> int:
-    """The paper's N_c for as many parameters as SD-SSM with N_r = D, K = 6.  It leaves out 2N^2: too large."""
-    b = 6 * dim + 4
-    return math.floor((-b + math.sqrt(b * b + 192 * dim * dim)) / 12)
-
-
-def matched_pd_size(dim: int) -> int:
-    """The largest N_c with no more parameters than SD-SSM: N(6D + 8N + 4) = 8D^2 solved for N."""
-    b = 6 * dim + 4
-    return math.floor((-b + math.sqrt(b * b + 256 * dim * dim)) / 16)
-
-
-def paper_diagonal_size(dim: int) -> int:
-    """The paper's N_d for as many parameters as SD-SSM with N_r = D, K = 6."""
-    b = 6 * dim + 4
-    return math.floor((-b + math.sqrt(b * b + 64 * dim * dim + 48 * dim)) / 4)
+paper_pd_size = published_equal_pdssm_state
+"""For as many parameters as SD-SSM with N_r = D, K = 6, as the paper has it."""
+matched_pd_size = equal_pdssm_state
+"""The largest with no more parameters than SD-SSM."""
+paper_diagonal_size = equal_diagonal_state
+"""For as many parameters as SD-SSM."""
 
 
 def parameters(family: str, dim: int, size: int) -> int:
     """As the paper counts: a linear readout, no bias, no skip."""
     if family == "dense":
-        return size * (2 * dim + TERMS * size) + TERMS * dim
-    diagonal = size * (6 * dim + 2 * size + 4)
-    return diagonal + (TERMS * size * size + TERMS * dim if family == "pd" else 0)
+        return sdssm_parameters(dim, size, TERMS)
+    return pdssm_parameters(dim, size, TERMS) if family == "pd" else diagonal_parameters(dim, size)
 
 
 @dataclass(frozen=True)
