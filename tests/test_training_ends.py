@@ -120,7 +120,10 @@ def test_a_disk_that_is_really_full(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         patch.setattr(step, "sample_batch", draw)
         outcome = run(config, folder)
     assert (outcome.reason, outcome.step) == ("disk full", 4)
-    assert "No space left on device; the checkpoint of step 2 is kept" in outcome.message
+    assert outcome.message == (
+        f"{folder}/checkpoints/step-000000004.safetensors.part could not be written: No space left on device; "
+        "the checkpoint of step 2 is kept"
+    )
     assert not list(folder.rglob("*.part"))
     run(config, folder)
     assert bits(folder) == bits(tmp_path / "whole")

@@ -23,11 +23,15 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 def write_atomically(path: Path, content: bytes) -> None:
     """The whole file or none of it: written beside its place, flushed to the disk, then renamed."""
     beside = path.with_name(path.name + ".part")
-    with open(beside, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+    try:
+        with open(beside, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:  # of a full disk the system does not say which file it was
+        error.filename = error.filename or str(beside)
+        raise
 
 
 def save_model(folder: str | Path, config: ModelConfig, tensors: Mapping[str, Tensor]) -> None:
