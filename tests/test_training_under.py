@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pdssm import PDSSM, SDSSM, ComplexDiagonal, ModelConfig, RealDiagonal, SequenceModel
-from pdssm.layers import LinearRecurrence
+from pdssm.layers import GivenPDSSM, LinearRecurrence
 from tests.factories import relative_error
 
 
@@ -68,18 +68,43 @@ def compiled(module: nn.Module) -> tuple[Any, list[int]]:
 slow = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", ["pdssm", pytest.param("conv", marks=slow), pytest.param("sdssm", marks=slow)])
+COMPILED: dict[str, Any] = {
+    **LAYERS,
+    "stochastic": lambda: PDSSM(8, 8, 3, stochastic=True),
+    "given": lambda: GivenPDSSM(8, 8, torch.tensor([1, 0, 3, 3, 7, 2, 0, 5])),
+}
+
+
+@pytest.mark.parametrize("name", [name if name == "pdssm" else pytest.param(name, marks=slow) for name in COMPILED])
 def test_a_layer_compiles_whole_with_changing_lengths(name: str) -> None:
     torch.manual_seed(0)
-    layer = LAYERS[name]()
+    layer = COMPILED[name]()
     run, traces = compiled(layer)
     for time in (5, 9, 13, 21):
         x = torch.randn(2, time, 8)
-        got, expected = one_step(layer, run, x), one_step(layer, layer, x)
+        torch.manual_seed(time)  # the stochastic one's noise
+        got = one_step(layer, run, x)
+        torch.manual_seed(time)
+        expected = one_step(layer, layer, x)
         assert relative_error(got[0], expected[0]) < 1e-5
         for value, oracle in zip(got[1], expected[1], strict=True):
             assert relative_error(value, oracle) < 1e-4
     assert len(traces) <= 2  # once for a length, once for all
+
+
+def test_a_frozen_layer_compiles_whole() -> None:
+    """It searches all rows again, as a graph cannot see that the dictionary has changed; the results are the same."""
+    torch.manual_seed(0)
+    layer = PDSSM(8, 8, 3).eval()
+    layer.freeze()
+    run, _ = compiled(layer)
+    x = torch.randn(2, 5, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(run(x), layer(x))
+        layer.generator.dictionary.neg_()
+        changed = run(x)
+        layer.unfreeze()
+        torch.testing.assert_close(changed, layer(x))
 
 
 WITH_CONVOLUTION = {"mixer_options": {"conv": 3}, "norm": "pre", "residual": True, "ffn": 1, "head": "last"}

@@ -102,7 +102,8 @@ class PDGenerator(Generator):
         if self.stochastic:
             seed = torch.randint(1 << 62, (), device="cpu")
             noise = noise_keys(seed.to(scores.device), scores.shape[:-1].numel()).view(scores.shape[:-1])
-        elif self._frozen is not None:
+        elif self._frozen is not None and not torch.compiler.is_compiling():
+            # A graph cannot ask whether the dictionary has changed since: it searches all rows, to the same index.
             known = self._frozen_index(scores)
         return family(scores, state_precision(self.dictionary), diag, self.temperature, noise, known)
 
