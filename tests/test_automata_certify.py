@@ -21,6 +21,7 @@ from pdssm.automata.compile import compile_dfa, layer_of
 from pdssm.automata.enclosures import Discs, image, margins
 from pdssm.errors import FileError, RangeError
 from pdssm.models import ModelConfig, SequenceModel
+from pdssm.scanning import scan
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -97,6 +98,25 @@ def test_a_trained_model_certifies(ends_in_ab: tuple[SequenceModel, DFA]) -> Non
             _, states = model.step(torch.from_numpy(step), states)
         onto = certificate.following[onto, step]
         assert (np.abs(states[0].numpy() - certificate.centre[onto]) <= certificate.radius[onto]).all()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "chunked", "associative", "reference"])
+def test_the_sets_hold_in_every_order_of_evaluation(ends_in_ab: tuple[SequenceModel, DFA], backend: str) -> None:
+    model, dfa = ends_in_ab
+    certificate = certify(model, dfa)
+    assert isinstance(certificate, Certificate)
+    word = np.random.default_rng(2).integers(2, size=5000)
+    with torch.no_grad():
+        transition, inputs = layer_of(model).generator(model.encoder.weight)
+        start = model.initial_state(1)[0]
+        states, _ = scan(transition, inputs, start, rows=torch.from_numpy(word)[None], backend=backend)
+    onto, visited = 0, []
+    for symbol in word:
+        onto = int(certificate.following[onto, symbol])
+        visited.append(onto)
+    away = np.abs(states[0].numpy() - certificate.centre[visited])
+    assert (away <= certificate.radius[visited]).all()
+    assert (np.abs(states[0].numpy()) <= certificate.sizes[visited] * (1 + 1e-3)).all()
 
 
 def test_a_learnt_automaton_certifies_though_it_has_more_states() -> None:
@@ -289,6 +309,8 @@ FORGERIES: dict[str, Callable[[Certificate], dict[str, Any]]] = {
     "too few": lambda c: {"centre": c.centre[:, :-1]},
     "fractions": lambda c: {"state": c.state.astype(float)},
     "states without end": lambda c: {"state": c.state + 100},
+    "small sizes": lambda c: {"sizes": c.sizes * 0.5},
+    "no sizes": lambda c: {"sizes": c.sizes * np.nan},
     "vast": lambda c: {"centre": c.centre * 1e33},
     "empty": lambda c: {name: getattr(c, name)[:0] for name in ("state", "following", "centre", "radius")},
 }
@@ -384,7 +406,7 @@ def test_the_bounds_hold_what_the_model_computes(kind: str, seed: int, spread: f
     point = (rng.normal(size=(1, 6)) + 1j * rng.normal(size=(1, 6))).astype(np.complex64).astype(np.complex128)
     discs = Discs(point, np.full((1, 6), spread))
     for token in range(3):
-        moved = image(affine.maps, token, discs)
+        moved = image(affine.maps, token, discs, np.abs(discs.centre) + discs.radius)
         states = inside(rng, discs, 50)
         with torch.no_grad():
             outputs, (reached,) = model.step(torch.full((50,), token), (states,))
@@ -399,7 +421,7 @@ def test_the_bounds_are_near_what_the_model_computes() -> None:
     """A bound of infinity would pass the test above."""
     affine = read_model(random_model(0))
     discs = Discs(np.ones((1, 6), dtype=np.complex128), np.full((1, 6), 1e-6))
-    assert image(affine.maps, 0, discs).radius.max() < 1e-4
+    assert image(affine.maps, 0, discs, np.ones((1, 6))).radius.max() < 1e-3
     lead = [margins(affine, discs, 0, np.array([label]))[0] for label in range(4)]
     runner_up = [margins(affine, Discs(discs.centre, 0 * discs.radius), 0, np.array([label]))[0] for label in range(4)]
     np.testing.assert_allclose(lead, runner_up, atol=1e-3)

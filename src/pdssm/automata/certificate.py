@@ -45,6 +45,8 @@ class Certificate:
     """(enclosures, N)."""
     radius: Floats
     """(enclosures, N)."""
+    sizes: Floats
+    """(enclosures, N): bounds of the sums of the sizes of all that a component is added up from."""
 
     def __len__(self) -> int:
         return len(self.state)

@@ -17,10 +17,9 @@ from pdssm.automata.checking import CertificateError, check
 from pdssm.automata.compile import label_numbers, output_classes, token_letters
 from pdssm.automata.covers import Cover, by_history, by_point
 from pdssm.automata.dfa import DFA
-from pdssm.automata.enclosures import Discs
 from pdssm.automata.errors import AutomatonError
 from pdssm.automata.refutation import WORDS, forgetful, wrong_word
-from pdssm.automata.search import Problem, Search
+from pdssm.automata.search import Found, Problem, Search
 from pdssm.automata.validation import Label
 from pdssm.errors import check_size
 from pdssm.models import SequenceModel
@@ -74,9 +73,11 @@ def certify(
     for cover in covers(problem, history, enclosures):
         search = Search(problem, cover)
         found = search.run()
-        if isinstance(found, Discs):
-            shape = cover.state, cover.following
-            certificate = Certificate(fingerprint(model), problem.tokens, problem.classes, *shape, *found)
+        if isinstance(found, Found):
+            certificate = Certificate(
+                fingerprint(model), problem.tokens, problem.classes, cover.state, cover.following,
+                found.centre, found.radius, found.sizes,
+            )  # fmt: skip
             return _checked(certificate, model, dfa, vocabulary, classes)
         unknown = found
         if search.hopeless:

@@ -44,13 +44,19 @@ def check(
     _need(np.array_equal(c.tokens, tokens) and len(letters) == model.config.input_size, "is for other tokens")
     _need(np.array_equal(c.classes, labels) and (labels < model.config.output_size).all(), "is for other classes")
     _need(c.state.shape == (count,) and c.following.shape == (count, len(tokens)), "has states of other shapes")
-    _need(c.centre.shape == c.radius.shape == (count, size) and kinds == ["i", "i"], "has discs of other shapes")
+    _need(
+        c.centre.shape == c.radius.shape == c.sizes.shape == (count, size) and kinds == ["i", "i"],
+        "has discs of other shapes",
+    )
     _need(((c.following >= 0) & (c.following < count)).all(), "leads nowhere")
     _need(count > 0 and ((c.state >= 0) & (c.state < len(dfa))).all(), "has a state that the automaton has not")
     _need(c.state[0] == dfa.initial, "does not begin in the automaton's initial state")
     _need((c.state[c.following] == dfa.transitions[c.state]).all(), "leads to another state than the automaton")
     _need(((np.abs(c.centre) < 1e30) & (c.radius >= 0) & (c.radius < 1e30)).all(), "has no finite discs")
-    _need((np.abs(affine.initial - c.centre[0]) * UP <= c.radius[0]).all(), "does not hold the initial state")
+    start = np.abs(affine.initial)
+    away = np.abs(affine.initial - c.centre[0]) + (0 if c.exact else np.expm1(64 * (size + 1) * U)) * start
+    _need((away * UP <= c.radius[0]).all() and (start <= c.sizes[0]).all(), "does not hold the initial state")
+    _need((c.sizes < 1e30).all(), "has no finite sizes")
     for p, s in np.ndindex(*c.following.shape):
         _need(_stays(affine, c, p, s), f"is left from enclosure {p} by symbol {dfa.alphabet[s]!r}")
     like = affine.alike()[tokens]
@@ -67,19 +73,19 @@ def _stays(affine: AffineModel, c: Certificate, p: int, s: int) -> bool:
     """Whether A x + b, with all its rounding, stays in the next enclosure's discs."""
     maps, token, onto = affine.maps, int(c.tokens[s]), int(c.following[p, s])
     target, source, d, e, b, f = (array[token] for array in maps[:6])
-    x, r = c.centre[p][source], c.radius[p][source]
-    most = np.abs(x) + r
-    used = (most > 0) & (np.abs(d) + e > 0)
-    rounds = used & ((e > 0) | ~np.isin(d, (1, -1, 1j, -1j)))
-    y, reach, size, terms, products = b.copy(), f.copy(), np.abs(b) + f, ((b != 0) | (f > 0)) * 1.0, np.zeros(len(b))
+    x, r, m, n = c.centre[p][source], c.radius[p][source], c.sizes[p][source], len(b)
+    y, terms = b.copy(), (b != 0) * 1
     np.add.at(y, target, d * x)
-    np.add.at(reach, target, np.abs(d) * r + e * most)
-    np.add.at(size, target, (np.abs(d) + e) * most)
-    np.add.at(terms, target, used)
-    np.add.at(products, target, rounds)
-    loss = np.where((terms > 1) | (products > 0), 1.5 * (terms + 3) * (U * size + 2.0**-140), 0.0)
-    away = np.abs(y - c.centre[onto]) + np.where(loss > 0, 1e-12 * np.abs(c.centre[onto]), 0.0)
-    return bool(((away + reach + loss) * UP <= c.radius[onto]).all())
+    if c.exact:
+        np.add.at(terms, target, (x != 0) & ((d != 0) | (e > 0)))
+        turned = (np.isin(d, (1, -1, 1j, -1j)) & (e == 0)) | (x == 0) | ((d == 0) & (e == 0))
+        return bool((y == c.centre[onto]).all() and turned.all() and (terms <= 1).all() and not f.any())
+    reach, size, inputs = np.zeros(n), np.zeros(n), np.abs(b) + f
+    np.add.at(reach, target, (np.abs(d) + e) * (r + (n + 4) * U * (r + m)) + e * np.abs(x))
+    np.add.at(size, target, (np.abs(d) + e) * m)
+    reach += f + np.expm1(64 * (n + 1) * U) * inputs + 2.0**-126 * n * (1 + c.sizes[p].max())
+    away = np.abs(y - c.centre[onto]) + 1e-12 * (size + inputs + np.abs(c.centre[onto]))
+    return bool(((away + reach) * UP <= c.radius[onto]).all() and ((size + inputs) * UP <= c.sizes[onto]).all())
 
 
 def _answers(affine: AffineModel, c: Certificate, p: int, token: int) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pdssm.automata.dfa import DFA
-from pdssm.automata.enclosures import Discs, image
+from pdssm.automata.enclosures import copied
 from pdssm.automata.permutation_group import IntArray
 from pdssm.automata.token_maps import Complex, TokenMaps
 
@@ -51,14 +51,14 @@ def by_point(dfa: DFA, maps: TokenMaps, initial: Complex, tokens: IntArray, most
     following: list[list[int]] = []
     while level:
         centre = np.stack([points[node] for node in level])
-        images = [image(maps, int(token), Discs(centre, np.zeros(centre.shape))) for token in tokens]
-        if any(moved.radius.any() for moved in images):
+        images = [copied(maps, int(token), centre) for token in tokens]
+        if not all(exact for _, exact in images):
             return None
         reached = []
         for row, node in enumerate(level):
             onto = []
-            for symbol, moved in enumerate(images):
-                point = moved.centre[row] + 0.0  # -0.0 is 0.0
+            for symbol, (moved, _) in enumerate(images):
+                point = moved[row] + 0.0  # -0.0 is 0.0
                 key = (int(dfa.transitions[states[node], symbol]), point.tobytes())
                 if key not in nodes:
                     nodes[key] = len(nodes)

@@ -1,8 +1,14 @@
 """Sets of states as products of discs, what a token makes of them, and whether the readout is right on them.
 
 A disc in each component: complex multiplication turns a disc into a disc, and a one-hot P sends several of them to
-their sum. The radii bound float32's rounding too; where nothing can be rounded (a single term, taken as it is or
-times a power of i) they stay exactly 0, so that a compiled automaton's one-hot states are enclosed by themselves.
+their sum.
+
+Rounding. A state is a sum of terms, each an input b (or x_0) times the entries of D that it has passed. Whatever order
+the recurrence is computed in, step by step or by products of maps joined in a tree, a term is multiplied once by each
+entry and added to at most N others for each step that it is carried on; and to N others at each level of the tree. So
+a step may change it by ``step_loss`` of its size, and its beginning by ``birth_loss``, where ``sizes`` bounds the sum
+of all terms' sizes. Where a component has one term at most, which is only copied, or multiplied by a power of i, there
+is nothing to round in any order: such states are followed exactly (``copied``).
 """
 
 from __future__ import annotations
@@ -14,7 +20,7 @@ from numpy.typing import NDArray
 
 from pdssm.automata.affine import AffineModel
 from pdssm.automata.permutation_group import IntArray
-from pdssm.automata.rounding import TINY, ULPS, UNIT, Floats, gamma, layer_norm
+from pdssm.automata.rounding import LEVELS, TINY, ULPS, UNIT, Floats, gamma, layer_norm
 from pdssm.automata.token_maps import Complex, TokenMaps
 
 
@@ -29,29 +35,57 @@ class Discs(NamedTuple):
         return Discs(self.centre[rows], self.radius[rows])
 
 
-def image(maps: TokenMaps, token: int, discs: Discs) -> Discs:
-    """Discs that hold A_s x + b_s as float32 computes it, for every x in ``discs``."""
-    order = np.argsort(maps.target[token], kind="stable")
-    rows, starts = np.unique(maps.target[token][order], return_index=True)
-    diag, error = maps.diag[token][order], maps.diag_error[token][order]
-    source = maps.source[token][order]
-    x, r = discs.centre[:, source], discs.radius[:, source]
-    size = np.abs(x) + r
+class Arriving:
+    """What one token sends where: the entries of A, sorted by the component that they reach."""
 
-    def summed(terms: NDArray[Any]) -> NDArray[Any]:
-        total = np.zeros(discs.centre.shape, dtype=terms.dtype)
-        total[:, rows] = np.add.reduceat(terms, starts, axis=1)
+    def __init__(self, maps: TokenMaps, token: int) -> None:
+        order = np.argsort(maps.target[token], kind="stable")
+        self.rows, self.starts = np.unique(maps.target[token][order], return_index=True)
+        self.diag, self.error = maps.diag[token][order], maps.diag_error[token][order]
+        self.source = maps.source[token][order]
+        self.inputs, self.inputs_error = maps.inputs[token], maps.inputs_error[token]
+
+    def summed(self, terms: NDArray[Any]) -> NDArray[Any]:
+        """By the component reached."""
+        total = np.zeros(terms.shape, dtype=terms.dtype)
+        total[:, self.rows] = np.add.reduceat(terms, self.starts, axis=1)
         return total
 
-    own, own_error = maps.inputs[token], maps.inputs_error[token]
-    spread = summed(np.abs(diag) * r + error * size) + own_error
-    terms = summed((np.abs(diag) + error) * size) + (np.abs(own) + own_error)
-    acting = (size > 0) & ((diag != 0) | (error > 0))
-    taken = np.isin(diag, (1, -1, 1j, -1j)) & (error == 0)
-    count = summed(acting.astype(float)) + ((own != 0) | (own_error > 0))
-    exact = (count <= 1) & (summed((acting & ~taken).astype(float)) == 0)
-    rounding = np.where(exact, 0.0, gamma(2 * (count + 4)) * terms + TINY * count)
-    return Discs(summed(diag * x) + own, spread + rounding)
+    def sizes(self, sizes: Floats) -> Floats:
+        """The sums of the sizes of all terms, after this token."""
+        grown = self.summed((np.abs(self.diag) + self.error) * sizes[:, self.source])
+        return np.asarray(grown + np.abs(self.inputs) + self.inputs_error)
+
+
+def step_loss(size: int) -> float:
+    """Of a term's size, in one step: a complex product, and as many sums as there are components."""
+    return float(gamma(size + 4))
+
+
+def birth_loss(size: int) -> float:
+    """Of a term's size, once."""
+    return float(np.expm1(gamma(LEVELS * (size + 1))))
+
+
+def image(maps: TokenMaps, token: int, discs: Discs, sizes: Floats) -> Discs:
+    """Discs that hold A_s x + b_s as float32 computes it, for every x in ``discs`` whose terms are within ``sizes``."""
+    way, count = Arriving(maps, token), discs.centre.shape[1]
+    x, r, step, birth = discs.centre[:, way.source], discs.radius[:, way.source], step_loss(count), birth_loss(count)
+    carried = way.summed((np.abs(way.diag) + way.error) * (r * (1 + step) + sizes[:, way.source] * step))
+    unsure = way.summed(way.error * np.abs(x)) + way.inputs_error
+    begun = birth * (np.abs(way.inputs) + way.inputs_error) + TINY * count * (1 + sizes.max(1, keepdims=True))
+    return Discs(way.summed(way.diag * x) + way.inputs, carried + unsure + begun)
+
+
+def copied(maps: TokenMaps, token: int, points: Complex) -> tuple[Complex, bool]:
+    """A_s x + b_s, and whether nothing can be rounded there."""
+    way = Arriving(maps, token)
+    x = points[:, way.source]
+    acting = (x != 0) & ((way.diag != 0) | (way.error > 0))
+    turned = np.isin(way.diag, (1, -1, 1j, -1j)) & (way.error == 0)
+    alone = way.summed(acting.astype(float)) + ((way.inputs != 0) | (way.inputs_error > 0)) <= 1
+    known = bool((way.inputs_error == 0).all() and not (acting & ~turned).any())
+    return np.asarray(way.summed(way.diag * x) + way.inputs), known and bool(alone.all())
 
 
 def margins(model: AffineModel, discs: Discs, offset: int, label: IntArray) -> tuple[Floats, IntArray]:

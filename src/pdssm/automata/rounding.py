@@ -30,6 +30,8 @@ TINY = 2.0**-125
 """What a result below the normal numbers may lose."""
 ULPS = 8
 GELU_SLOPE = 1.13
+LEVELS = 64
+"""Of a scan in the order of a tree: enough for 2^64 steps."""
 EXACT_BELOW = 2.0**24
 
 

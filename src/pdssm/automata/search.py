@@ -8,21 +8,17 @@ import numpy as np
 
 from pdssm.automata.affine import AffineModel
 from pdssm.automata.certificate import Reason, Unknown
+from pdssm.automata.closing import close
 from pdssm.automata.covers import Cover
 from pdssm.automata.dfa import DFA
-from pdssm.automata.enclosures import Discs, image, margins
+from pdssm.automata.enclosures import Arriving, Discs, birth_loss, copied, image, margins
 from pdssm.automata.permutation_group import IntArray
 from pdssm.automata.rounding import Floats
 from pdssm.automata.token_maps import Complex
 
-ROUNDS, STEPS = 100, 16
-"""Rounds of so many steps; after each the sets are tested."""
-STEADY, PATIENCE = 0.999, 4
-"""Growth that in so many rounds fell by less than this is taken for growth without end."""
-RESTS, SLOW = 1e-12, 64
-"""Centres rest when they move by this part of their size; they are too slow if in so many steps that does not halve."""
-WIDER = 1e-3
-"""By this part the radii are widened before they are tested: a fixed point is only approached."""
+SETTLING, RESTS, SLOW = 1600, 1e-12, 64
+"""Steps in which centres settle; they rest when they move by this part of their size; and are too slow when in so
+many steps that does not halve."""
 
 
 class Problem(NamedTuple):
@@ -34,6 +30,14 @@ class Problem(NamedTuple):
     classes: IntArray
 
 
+class Found(NamedTuple):
+    """Discs that close, and the bounds of what is added up in them."""
+
+    centre: Complex
+    radius: Floats
+    sizes: Floats
+
+
 class Search:
     """For discs that close over one cover."""
 
@@ -43,40 +47,30 @@ class Search:
         """Whether no other cover could help: the readout fails on a state that a word leads to."""
         self.affine, self.symbols = problem.model, range(len(problem.tokens))
 
-    def run(self) -> Discs | Unknown:
+    def run(self) -> Found | Unknown:
         """Discs that close and on which the readout is right, or where that failed."""
         walked = self._walked() if self.cover.points is None else self.cover.points
         failure = self._failure_on_the_way(walked)
         if failure is not None:
             self.hopeless = True
             return failure
-        centre = self._settled(walked) if self.cover.points is None else walked
-        radius = np.zeros(centre.shape)
-        growth, linear = np.inf, 0
-        for _ in range(ROUNDS):
-            before = radius
-            for _ in range(STEPS):
-                grown = self._grown(Discs(centre, radius))
-                if (grown <= radius).all():
-                    break
-                radius = np.maximum(radius, grown)
+        if self.cover.points is not None:
+            return Found(walked, np.zeros(walked.shape), np.abs(walked))
+        centre = self._settled(walked)
+        sizes, bounded = close(np.zeros(centre.shape), self._sizes, lambda _: False)
+        if not bounded:
+            return self._growing(sizes, self._sizes(sizes))
+        failures: list[Unknown] = []
+
+        def fails(radius: Floats) -> bool:
             failure = self._failure(Discs(centre, radius))
-            if failure is not None:
-                return failure  # larger sets only make it worse
-            added = float((radius - before).max())
-            rate, growth = added / growth, added
-            # What is still to come, as far as the growth is a geometric series.
-            wider = radius * (1 + WIDER) + (radius - before) * (rate / (1 - rate) if rate < 1 else 0) * (1 + WIDER)
-            if (self._grown(Discs(centre, wider)) <= wider).all():
-                failure = self._failure(Discs(centre, wider))
-                if failure is None:
-                    return Discs(centre, wider)
-                if added == 0:
-                    return failure
-            linear = linear + 1 if rate > STEADY else 0
-            if linear == PATIENCE or not 0 < added < np.inf:
-                break
-        return self._growing(Discs(centre, radius))
+            failures.extend([] if failure is None else [failure])
+            return failure is not None
+
+        radius, closed = close(np.zeros(centre.shape), lambda r: self._grown(Discs(centre, r), sizes), fails)
+        if closed:
+            return Found(centre, radius, sizes)
+        return failures[-1] if failures else self._growing(radius, self._grown(Discs(centre, radius), sizes))
 
     # ------------------------------------------------------------------------------------------------ centres
 
@@ -85,7 +79,7 @@ class Search:
         arriving = np.bincount(self.cover.following.ravel(), minlength=len(centre)).astype(float)
         arriving[0] += 1
         last = np.inf
-        for step in range(ROUNDS * STEPS):
+        for step in range(SETTLING):
             total = np.zeros_like(centre)
             total[0] = self.affine.initial
             for symbol in self.symbols:
@@ -118,18 +112,27 @@ class Search:
         return centre
 
     def _moved(self, centre: Complex, symbol: int) -> Complex:
-        points = Discs(centre, np.zeros(centre.shape))
-        return image(self.affine.maps, int(self.problem.tokens[symbol]), points).centre
+        return copied(self.affine.maps, int(self.problem.tokens[symbol]), centre)[0]
 
     # -------------------------------------------------------------------------------------------------- radii
 
-    def _grown(self, discs: Discs) -> Floats:
+    def _sizes(self, sizes: Floats) -> Floats:
+        """The sums of sizes that arrive from these, and x_0's."""
+        grown = np.zeros(sizes.shape)
+        grown[0] = np.abs(self.affine.initial)
+        for symbol in self.symbols:
+            arriving = Arriving(self.affine.maps, int(self.problem.tokens[symbol])).sizes(sizes)
+            np.maximum.at(grown, self.cover.following[:, symbol], arriving)
+        return grown
+
+    def _grown(self, discs: Discs, sizes: Floats) -> Floats:
         """The radii that hold the images of the sets, and x_0."""
+        start = np.abs(self.affine.initial)
         radius = np.zeros(discs.radius.shape)
-        radius[0] = np.abs(discs.centre[0] - self.affine.initial)
+        radius[0] = np.abs(discs.centre[0] - self.affine.initial) + birth_loss(len(start)) * start
         for symbol in self.symbols:
             onto = self.cover.following[:, symbol]
-            moved = image(self.affine.maps, int(self.problem.tokens[symbol]), discs)
+            moved = image(self.affine.maps, int(self.problem.tokens[symbol]), discs, sizes)
             np.maximum.at(radius, onto, np.abs(moved.centre - discs.centre[onto]) + moved.radius)
         return radius
 
@@ -155,8 +158,10 @@ class Search:
         """The same, on the states that words lead to: x_0 itself is never read out."""
         for symbol, token in enumerate(self.problem.tokens.tolist()):
             onto = self.cover.following[:, symbol]
-            moved = image(self.affine.maps, token, Discs(walked, np.zeros(walked.shape)))
-            lead, rival = margins(self.affine, moved, token, self.problem.classes[self.cover.state[onto]])
+            moved = self._moved(walked, symbol)
+            lead, rival = margins(
+                self.affine, Discs(moved, np.zeros(moved.shape)), token, self.problem.classes[self.cover.state[onto]]
+            )
             at = int(lead.argmin())
             if not lead[at] > 0:
                 return self._unclear(float(lead[at]), at, symbol, int(rival[at]))
@@ -167,11 +172,10 @@ class Search:
         detail = f"class {own} is above class {other} by {least:.3g} at the least"
         return self._unknown("readout", before, symbol, detail)
 
-    def _growing(self, discs: Discs) -> Unknown:
-        grown = self._grown(discs)
-        node, component = np.unravel_index((grown - discs.radius).argmax(), grown.shape)
+    def _growing(self, radius: Floats, grown: Floats) -> Unknown:
+        node, component = np.unravel_index((grown - radius).argmax(), grown.shape)
         before, symbol = np.argwhere(self.cover.following == node)[0]
-        detail = f"the sets do not close: component {component} grows beyond {discs.radius[node, component]:.3g}"
+        detail = f"the sets do not close: component {component} grows beyond {radius[node, component]:.3g}"
         return self._unknown("grows", int(before), int(symbol), detail)
 
     def _unknown(self, reason: Reason, node: int, symbol: int, detail: str) -> Unknown:
