@@ -226,12 +226,53 @@ def _reasons(answers: Result) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in answers["unknown"].items())
 
 
+def automata(result: Result) -> str:
+    """Everything ``benchmarks/automata.py`` stored."""
+    models = [
+        [each["task"], str(each["seed"]), f"{each['steps']:,}", f"{each['seconds']:.0f} s",
+         "none" if each["states"] is None else f"{each['states']} of {each['target_states']}",
+         "yes" if each["equal"] else f"**no**: {each['verdict']}", each["evidence"],
+         f"{100 * each['agreement']:.0f} %",
+         "none" if each["shortest_difference"] is None else f"{each['shortest_difference']:,} symbols"]
+        for each in result["trained"]
+    ]  # fmt: skip
+    header = [
+        "task",
+        "seed",
+        "steps",
+        "trained in",
+        "states",
+        "equal to the target",
+        "evidence",
+        "agreement",
+        "first error",
+    ]
+    phases = [[f"{each['modulo']:,}", f"{each['exact_length']:,}"] for each in result["phases"]]
+    return "\n\n".join(
+        (
+            "Compiled automata read many words side by side, `pdssm` by `fast_forward`, which makes several symbols "
+            "one step; automata-lib and `re` read the same words one after the other.",
+            provenance(result),
+            goals(result["figures"]),
+            "Models with 32 components, trained on words of up to 40 symbols, and the automaton extracted from each. "
+            "The automaton is right for words of every length, the trained model itself need not be: its agreement is "
+            "that on 200 random words of up to 10,000 symbols, the first error the shortest word found on which it is "
+            "wrong.",
+            table(header, models),
+            'Counters as one complex number (`method="phase"`), and the length up to which float32 provably keeps the '
+            "count:",
+            table(["modulo", "symbols"], phases),
+        )
+    )
+
+
 SECTIONS = (
     Section("kernels.json", "Kernels: the speed and memory of one layer step", kernels, figures_summary),
     Section("layer.json", "Layers: training and streaming", layer, figures_summary),
     Section("training.json", "Training: a step of the published protocol", training, figures_summary),
     Section("certify.json", "Certificates", certify),
     Section("frozen.json", "Frozen selection", frozen),
+    Section("automata.json", "Automata: compiled, extracted, verified", automata),
     Section("starts.json", "Starts and parametrisations of D", starts),
     Section(
         "runtime.json", "Runtime study: PD, diagonal and dense, CPU", partial(runtime, plots="runtime"), figures_summary
