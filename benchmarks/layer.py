@@ -94,6 +94,8 @@ def streams(device: torch.device, seconds: float) -> Iterator[Figure]:
     for name, make in variants(DIM, TERMS).items():
         if name != "Transformer":
             steps[name], held[name] = streaming_step(make().to(device).eval(), tokens)
+    soft = PDSSM(DIM, DIM, TERMS, dense_inference=True).to(device).eval()  # which trains as any other
+    steps["PD-SSM, softmax P"], held["PD-SSM, softmax P"] = streaming_step(soft, tokens)
     if has_numba():  # the candidates are listed on the CPU, wherever they are searched
         frozen = PDSSM(DIM, DIM, TERMS).to(device).eval()
         frozen.freeze()

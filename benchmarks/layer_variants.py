@@ -73,6 +73,7 @@ def variants(dim: int, terms: int) -> dict[str, Callable[[], nn.Module]]:
         "PD-SSM": lambda: PDSSM(dim, dim, terms),
         "PD-SSM, row form": lambda: PDSSM(dim, dim, terms, orientation="row"),
         "PD-SSM, MLP readout": lambda: PDSSM(dim, dim, terms, readout="mlp"),
+        "PD-SSM, real readout": lambda: PDSSM(dim, dim, terms, readout="real"),
         "PD-SSM, convolution of 4": lambda: PDSSM(dim, dim, terms, conv=4),
         "PD-SSM, stochastic P": lambda: PDSSM(dim, dim, terms, stochastic=True),
         "complex diagonal": lambda: ComplexDiagonal(dim, dim),
