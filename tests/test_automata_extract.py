@@ -18,6 +18,7 @@ from pdssm.automata.oracle import FunctionOracle, ModelOracle
 from pdssm.automata.statistics import clopper_pearson, upper_bound, words_needed
 from pdssm.automata.testing import differences, w_method
 from pdssm.errors import ChoiceError, RangeError
+from pdssm.layers import MIXERS
 from pdssm.models import ModelConfig, SequenceModel
 
 
@@ -104,7 +105,7 @@ def test_any_depth_and_mixer_is_followed_from_where_it_was() -> None:
     torch.manual_seed(0)
     for config in (
         ModelConfig(4, 6, dim=8, layers=2, norm="pre", residual=True, ffn=1, mixer_options=options),
-        ModelConfig(4, 6, dim=8, mixer="real_diagonal", mixer_options={"state_dim": 5}, head="last"),
+        *(ModelConfig(4, 6, dim=8, mixer=mixer, head="last") for mixer in MIXERS),
     ):
         model = SequenceModel(config).train()
         oracle = ModelOracle(model, ("b", "d"), ("a", "b", "c", "d"))
