@@ -63,7 +63,7 @@ class Plan:
 def reproduce(plan: Plan) -> int:
     """The exit code: that of the first run that went wrong, or 130 after a Ctrl-C, which saves all of them."""
     waiting, running, code = plan.missing, Running(), 0
-    print(f"{plan.recipe.name}: {len(plan.wanted)} runs, {len(waiting)} of them missing", flush=True)
+    print(f"{plan.recipe.name}: {len(plan.wanted) - len(waiting)} of {len(plan.wanted)} runs are done", flush=True)
     with Interruption() as interruption, _none_left(running):
         told = False
         while running or (waiting and not interruption.requested):
