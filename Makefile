@@ -5,20 +5,35 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/.dev
 BENCH := $(VENV)/.bench
 
-.PHONY: demo test test-slow bench lint types format clean
+.PHONY: demo test test-slow test-browser bench lint types format clean
 
 demo: $(SETUP)
-	$(BIN)/python -m benchmarks.demo
+	rm -rf demo
+	$(BIN)/pdssm demo --out demo
 
 test: lint types $(SETUP)
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	$(BIN)/python -m pytest -m "not slow and not browser" -n 2
 
 test-slow: $(SETUP)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow or browser"
 
+test-browser: $(SETUP)
+	$(BIN)/python -m pytest -m browser
+
+# About an hour; each benchmark can be run alone.
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks.kernels --json results/kernels.json
+	$(BIN)/python -m benchmarks.frozen --json results/frozen.json
+	$(BIN)/python -m benchmarks.training --json results/training.json
+	$(BIN)/python -m benchmarks.layer --json results/layer.json
+	$(BIN)/python -m benchmarks.runtime --json results/runtime.json --plots results/runtime
+	$(BIN)/python -m benchmarks.automata --json results/automata.json
+	$(BIN)/python -m benchmarks.certify --json results/certify.json
 	$(BIN)/python -m benchmarks.tables
+
+# make reproduce-table2, reproduce-table2b, reproduce-ablations: hours, and each can be cut and goes on.
+reproduce-%: $(SETUP)
+	$(BIN)/pdssm reproduce $* --jobs 2
 
 lint: $(SETUP)
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """The command line.
 
+    pdssm demo                      from nothing to a proof, in minutes
     pdssm train parity              train a model, in a folder of its own
     pdssm evaluate runs/parity      its accuracy at other lengths
     pdssm report runs/parity        what became of it, as one HTML page
@@ -24,7 +25,7 @@ from collections.abc import Callable, Sequence
 
 from pdssm.errors import FULL, PDSSMError, check_choice
 
-NAMES = ("train", "evaluate", "report", "reproduce", "automaton", "tasks", "models")
+NAMES = ("demo", "train", "evaluate", "report", "reproduce", "automaton", "tasks", "models")
 COMMANDS = {name: f"pdssm.cli.{name}" for name in NAMES}
 STOPPED, USAGE, INTERRUPTED = 1, 2, 130
 
