@@ -190,6 +190,27 @@ def on_tokens(results: Path) -> str:
     return f"{table(['what', 'at', 'measured'], rows)}\n\n{sources(found)}"
 
 
+# ----------------------------------------------------------------------------------------------------------- recall
+
+
+def recall(results: Path) -> str:
+    """The value of a key among so many pairs, by one layer each."""
+    found = stored(results, "recall.json")
+    if not found:
+        return ""
+    first = found["layers"][0]
+    rows = [
+        [each["layer"], *(f"{100 * accuracy:.1f}" for accuracy in each["accuracy"].values())]
+        for each in found["layers"]
+    ]
+    header = ["one layer of", *(f"{pairs} pairs" for pairs in first["accuracy"])]
+    note = (
+        f"Percent of right answers after {first['steps']:,} steps of {first['batch']} sequences, one seed; chance is "
+        f"{100 * found['chance']:.1f}."
+    )
+    return f"{table(header, rows)}\n\n{note} {sources({'recall.json': found})}"
+
+
 # --------------------------------------------------------------------------------------------- magnitudes and phases
 
 
@@ -202,6 +223,7 @@ def starts(results: Path) -> str:
 BLOCKS: dict[str, Callable[[Path], str]] = {
     "train_cost": train_cost,
     "streaming_cost": streaming_cost,
+    "recall": recall,
     "width_cost": width_cost,
     "learnt": learnt,
     "on_tokens": on_tokens,

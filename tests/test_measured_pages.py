@@ -57,6 +57,10 @@ STORED: dict[str, Any] = {
     "table2b/one-seed0.json": a_run("PD-SSM", "A5:2", 0, 1.0, 500, 0.9),
     "table2b/one-seed1.json": a_run("PD-SSM", "A5:2", 1, 0.5, 2000, 0.1),
     "table2b/two-seed0.json": a_run("complex diagonal", "A5:2", 0, None, 7, None),
+    "recall.json": {
+        "machine": MACHINE, "quick": False, "chance": 0.0625,
+        "layers": [{"layer": "LSTM", "steps": 2000, "batch": 64, "accuracy": {"2": 1.0, "64": 0.25}}],
+    },
     "starts.json": {
         "machine": MACHINE, "task": "A5:2", "budget": 4000,
         "runs": [
@@ -95,6 +99,10 @@ SAYS: dict[str, tuple[str, ...]] = {
         "| PD-SSM | A5:2 | 2 | 1 | 500 to 2,000 | 50.00 to 100.00 | 10.0 to 90.0 | 5.0 to 45.0 |",
         "| complex diagonal | A5:2 | 1 | 1 | 7 | 0.00 |  |  |",
         "(3 runs, commits `0123456`;",
+    ),
+    "recall": (
+        "| one layer of | 2 pairs | 64 pairs |", "| LSTM | 100.0 | 25.0 |",
+        "after 2,000 steps of 64 sequences, one seed; chance is 6.2. From `results/recall.json` (a CPU,",
     ),
     "on_tokens": ("| PD with rows vs lstm | B=1 | 2.0 us/token |",),
     "starts": (
