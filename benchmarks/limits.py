@@ -28,11 +28,16 @@ def stored(results: Path, name: str) -> Result | None:
 def sources(found: dict[str, Result]) -> str:
     """Where a block's figures come from, in a sentence."""
     each = (
-        f"`results/{name}` ({device(result)}, {result['machine']['threads']} threads, commit "
+        f"`results/{name}` ({device(result)}, {_threads(result)}, commit "
         f"`{result['machine']['commit']}`{', a quick run' if result.get('quick') else ''})"
         for name, result in found.items()
     )
     return f"From {'; '.join(each)}."
+
+
+def _threads(result: Result) -> str:
+    count = result["machine"]["threads"]
+    return f"{count} thread" + "s" * (count != 1)
 
 
 # ----------------------------------------------------------------------------------------------- what a step costs
