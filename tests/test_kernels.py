@@ -332,3 +332,20 @@ def test_gelu_is_torchs(rows: int) -> None:
     assert torch.equal(*(torch.autograd.grad((g**2).sum(), x)[0] for g in (ours, theirs)))
     plain = torch.autograd.grad(GELU()(x).sum(), x)[0]
     assert torch.equal(plain, torch.autograd.grad(torch.nn.functional.gelu(x).sum(), x)[0])
+
+
+@pytest.mark.parametrize(("shape", "calls"), [((5, 7, 3), 9), ((9, 3), 3), ((7, 3), 1)])
+def test_by_tiles_is_the_function_itself(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], calls: int) -> None:
+    """A last tile that is not full, results of other widths, and too few rows for tiles of four."""
+    monkeypatch.setattr(buffers, "_TILE", 12)
+    called = []
+
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        called.append(x.shape)
+        return torch.complex(x, y), torch.cat((x * y, x), -1)
+
+    x, y = torch.randn(shape), torch.randn(shape)
+    got = buffers.by_tiles(function, x, y)
+    assert len(called) == calls
+    for value, expected in zip(got, function(x, y), strict=True):
+        assert torch.equal(value, expected)

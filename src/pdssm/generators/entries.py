@@ -28,6 +28,7 @@ from torch.autograd.function import once_differentiable
 
 from pdssm.errors import check_choice, check_size
 from pdssm.generators.base import Init, check_init, mlp, state_precision
+from pdssm.kernels.buffers import by_tiles
 
 Magnitude = Literal["sigmoid", "near_one"]
 Phase = Literal["sigmoid", "shrink", "zero"]
@@ -112,14 +113,21 @@ class _Disc(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, m: Tensor, p: Tensor, magnitude: str, phase: str) -> Tensor:
-        r, angle = _magnitude(m, magnitude), _phase(p, phase)
-        z = torch.polar(r, angle)
-        ctx.save_for_backward(_magnitude_factor(m, r, magnitude), _phase_slope(angle, phase), z)
+        def made(m: Tensor, p: Tensor) -> tuple[Tensor, ...]:
+            r, angle = _magnitude(m, magnitude), _phase(p, phase)
+            return torch.polar(r, angle), _magnitude_factor(m, r, magnitude), _phase_slope(angle, phase)
+
+        z, factor, slope = by_tiles(made, m, p)
+        ctx.save_for_backward(factor, slope, z)
         return z
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        factor, slope, z = ctx.saved_tensors
-        turned = torch.view_as_real((grads[0] * z.conj()).resolve_conj())
-        return turned[..., 0] * factor, turned[..., 1] * slope, None, None
+        g_m, g_p = by_tiles(_pulled_back, grads[0], *ctx.saved_tensors)
+        return g_m, g_p, None, None
+
+
+def _pulled_back(g: Tensor, factor: Tensor, slope: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    turned = torch.view_as_real((g * z.conj()).resolve_conj())
+    return turned[..., 0] * factor, turned[..., 1] * slope

@@ -50,8 +50,8 @@ def _plain_float32(*tensors: Tensor) -> bool:
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if _onednn is not None:
-        by_onednn: Tensor = _onednn(x.contiguous(), weight, bias, "none", [], "")
-        return by_onednn
+        # It allocates its result itself, fresh memory beyond some size, so large ones are made tile by tile.
+        return buffers.by_tiles(lambda rows: (_onednn(rows, weight, bias, "none", [], ""),), x.contiguous())[0]
     y = buffers.empty((*x.shape[:-1], weight.shape[0]), x)
     rows, flat = x.reshape(-1, x.shape[-1]), y.view(-1, weight.shape[0])
     if bias is None:
