@@ -2,8 +2,8 @@
 
 Large results go into recycled memory (``buffers``), as the kernels' do: the page faults of fresh memory cost up to
 half of a long sequence's step.  And torch takes MKL for float32 products, which leaves AVX-512 unused on CPUs that
-are not Intel's: there oneDNN, which torch carries as well, takes less than half the time for y = x W^T and for the
-gradient of x.  Small results, other devices and other element types are plain torch.
+are not Intel's: there oneDNN, which torch carries as well, takes less than half the time for y = x W^T, for the
+gradient of x and, less, for that of W.  Small results, other devices and other element types are plain torch.
 """
 
 from __future__ import annotations
@@ -61,6 +61,17 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return y
 
 
+def _outer_sum(g: Tensor, x: Tensor) -> Tensor:
+    """g^T x for g ``(rows, O)`` and x ``(rows, D)``."""
+    if _onednn is None or torch.is_grad_enabled() or not _plain_float32(g, x):
+        return g.t() @ x
+    # It is fastest with the smaller factor on the left (measured: 10 to 30 % less time than MKL's product).
+    if g.shape[1] <= x.shape[1]:
+        product: Tensor = _onednn(g.t(), x.t(), None, "none", [], "")
+        return product
+    return _outer_sum(x, g).t()
+
+
 class _Linear(torch.autograd.Function):
     """y = x W^T + c;  gx = g W,  gW = g^T x,  gc = sum g."""
 
@@ -76,7 +87,7 @@ class _Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         rows = g.flatten(0, -2)
         g_x = linear(g, weight.t()) if ctx.needs_input_grad[0] else None
-        g_weight = rows.t() @ x.flatten(0, -2) if ctx.needs_input_grad[1] else None
+        g_weight = _outer_sum(rows, x.flatten(0, -2)) if ctx.needs_input_grad[1] else None
         g_bias = rows.sum(0) if ctx.has_bias and ctx.needs_input_grad[2] else None
         return g_x, g_weight, g_bias
 

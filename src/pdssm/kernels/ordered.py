@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pdssm.kernels.linear import linear
+
 # Products that exist at a time: as many as stay in a core's cache.
 TILE = 1 << 17
 
@@ -50,7 +52,7 @@ class _OrderedProduct(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         (g,) = grads
         x, weight = ctx.saved_tensors
-        return g @ weight, g.t() @ x
+        return linear(g, weight.t()), g.t() @ x
 
 
 def ordered_product(x: Tensor, weight: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn import functional
 
 from pdssm.kernels.buffers import empty
 from pdssm.kernels.cpu import selection
@@ -25,6 +25,11 @@ _SUMS = 1 << 22
 
 def _round_up(size: int, multiple: int) -> int:
     return -(-size // multiple) * multiple
+
+
+def pad(tensor: Tensor, widths: tuple[int, ...]) -> Tensor:
+    """torch's, which copies the tensor even where there is nothing to add."""
+    return functional.pad(tensor, widths) if any(widths) else tensor
 
 
 def _pack(dictionary: Tensor) -> Tensor:
