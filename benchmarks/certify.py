@@ -223,10 +223,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer of each")
     parser.add_argument("--json", type=Path, help="where to store the result")
     arguments = parser.parse_args()
+    measured_on = machine()  # the commit that runs, whatever is committed meanwhile
     found = measure(arguments.quick)
     lines = figures(found)
     result = {
-        "machine": machine(), "quick": arguments.quick, "figures": [asdict(line) for line in lines],
+        "machine": measured_on, "quick": arguments.quick, "figures": [asdict(line) for line in lines],
         "answers": [asdict(each) for each in found],
     }  # fmt: skip
     if arguments.json is not None:

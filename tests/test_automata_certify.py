@@ -356,6 +356,26 @@ def test_the_checker_notices_what_a_faulty_search_claims(
     assert unknown.reason == "refused"
 
 
+def test_what_the_checker_refuses_is_tried_more_finely(
+    ends_in_ab: tuple[SequenceModel, DFA], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, dfa = ends_in_ab
+    first = certify(model, dfa)
+    assert isinstance(first, Certificate)
+    refused: list[Certificate] = []
+
+    def strict(certificate: Certificate, *given: Any, **names: Any) -> None:
+        if not refused:
+            refused.append(certificate)
+            raise CertificateError("the certificate is not liked")
+        check(certificate, *given, **names)
+
+    monkeypatch.setitem(certify.__globals__, "check", strict)
+    second = certify(model, dfa)
+    assert isinstance(second, Certificate)
+    assert len(second) > len(refused[0]) == len(first)
+
+
 def test_files(tmp_path: Path, ends_in_ab: tuple[SequenceModel, DFA]) -> None:
     model, dfa = ends_in_ab
     certificate = certify(model, dfa)

@@ -19,7 +19,7 @@ from pdssm.automata.covers import Cover, by_history, by_point
 from pdssm.automata.dfa import DFA
 from pdssm.automata.errors import AutomatonError
 from pdssm.automata.refutation import WORDS, forgetful, wrong_word
-from pdssm.automata.search import Found, Problem, Search
+from pdssm.automata.search import Problem, Search
 from pdssm.automata.validation import Label
 from pdssm.errors import check_size
 from pdssm.models import SequenceModel
@@ -60,46 +60,46 @@ def certify(
     check_size("enclosures", enclosures)
     check_size("words", words, 0)
     problem = pose(model, dfa, vocabulary, classes)
-    word = wrong_word(model, dfa, problem.tokens, problem.classes, words) if words else None
-    if word is not None:
-        state, symbol = dfa.run(word[:-1]), dfa.alphabet[word[-1]]
-        detail = f"the model is wrong after a word of {len(word)} symbols"
-        return Unknown("wrong", dfa.name(state), symbol, detail, dfa.decode(word))
-    if (pair := forgetful(problem.model.maps, dfa, problem.tokens)) is not None:
-        (state, symbol), rate = pair
-        detail = f"every map contracts by {rate:.7g}, so states kept apart for ever come together"
-        return Unknown("forgets", dfa.name(state), dfa.alphabet[symbol], detail)
+    refuted = _without_search(model, dfa, problem, words)
+    if refuted is not None:
+        return refuted
     unknown: Unknown | None = None
     for cover in covers(problem, history, enclosures):
         search = Search(problem, cover)
         found = search.run()
-        if isinstance(found, Found):
-            certificate = Certificate(
-                fingerprint(model), problem.tokens, problem.classes, cover.state, cover.following,
-                found.centre, found.radius, found.sizes,
-            )  # fmt: skip
-            return _checked(certificate, model, dfa, vocabulary, classes)
-        unknown = found
-        if search.hopeless:
-            break
+        if isinstance(found, Unknown):
+            unknown = found
+            if search.hopeless:
+                break
+            continue
+        certificate = Certificate(
+            fingerprint(model), problem.tokens, problem.classes, cover.state, cover.following,
+            found.centre, found.radius, found.sizes,
+        )  # fmt: skip
+        try:
+            check(certificate, model, dfa, vocabulary=vocabulary, classes=classes)
+        except CertificateError as error:
+            unknown = Unknown("refused", dfa.name(dfa.initial), dfa.alphabet[0], str(error))
+        else:
+            return certificate
     if unknown is None:
         raise AutomatonError(f"enclosures is {enclosures}; expected at least {len(dfa.reachable())}, one a state")
     return unknown
 
 
-def _checked(
-    certificate: Certificate,
-    model: SequenceModel,
-    dfa: DFA,
-    vocabulary: Sequence[str] | None,
-    classes: Sequence[Label] | None,
-) -> Certificate | Unknown:
-    """What the checker accepts, and nothing else."""
-    try:
-        check(certificate, model, dfa, vocabulary=vocabulary, classes=classes)
-    except CertificateError as error:
-        return Unknown("refused", dfa.name(dfa.initial), dfa.alphabet[0], str(error))
-    return certificate
+def _without_search(model: SequenceModel, dfa: DFA, problem: Problem, words: int) -> Unknown | None:
+    """Where no certificate can exist."""
+    word = wrong_word(model, dfa, problem.tokens, problem.classes, words) if words else None
+    if word is not None:
+        state, symbol = dfa.run(word[:-1]), dfa.alphabet[word[-1]]
+        detail = f"the model is wrong after a word of {len(word)} symbols"
+        return Unknown("wrong", dfa.name(state), symbol, detail, dfa.decode(word))
+    pair = forgetful(problem.model.maps, dfa, problem.tokens)
+    if pair is None:
+        return None
+    (state, symbol_number), rate = pair
+    detail = f"every map contracts by {rate:.7g}, so states kept apart for ever come together"
+    return Unknown("forgets", dfa.name(state), dfa.alphabet[symbol_number], detail)
 
 
 def covers(problem: Problem, history: int, most: int) -> Iterator[Cover]:
