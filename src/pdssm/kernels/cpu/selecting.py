@@ -37,7 +37,8 @@ def _pack(dictionary: Tensor) -> Tensor:
     terms, size = dictionary.shape[:2]
     columns = _round_up(size, LANES)
     padded = pad(dictionary, (0, columns - size, 0, 0, 0, terms % 2))
-    return padded.view(-1, size, columns // LANES, LANES).permute(2, 1, 0, 3).contiguous()
+    tiled = padded.view(-1, size, columns // LANES, LANES).permute(2, 1, 0, 3)
+    return empty(tuple(tiled.shape), dictionary).copy_(tiled)
 
 
 def _pack_scores(scores: Tensor, multiple: int) -> Tensor:
