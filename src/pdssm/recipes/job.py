@@ -63,7 +63,7 @@ def describe(recipe: Recipe, cell: Cell, outcome: Outcome) -> dict[str, Any]:
         "recipe": recipe.name, "cell": cell.name, "row": cell.row, "column": cell.column, "paper": cell.paper,
         "seed": config.seed, "config": config.to_dict(),
         "reason": outcome.reason, "message": outcome.message,
-        "steps": outcome.step, "seconds": round(outcome.seconds, 1),
+        "steps": outcome.step, "seconds": round(outcome.seconds, 3),
         "best_accuracy": outcome.best, "best_step": outcome.best_step, "last_accuracy": outcome.accuracy,
         "commits": sorted({str(start["commit"]) for start in starts}), "threads": starts[-1]["threads"],
         "machine": starts[-1]["machine"], "versions": starts[-1]["versions"],
