@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pdssm import SequenceModel
 from pdssm.tasks import Task, make_task, sample_batch
-from pdssm.training import RunFolder, TrainConfig, accuracy_by_length, evaluate
+from pdssm.training import RunFolder, TrainConfig, accuracy_by_length, environment, evaluate
 from pdssm.training.averaging import Average
 from pdssm.training.curriculum import WINDOW, Curriculum
 from pdssm.training.optimiser import learning_rate, make_optimiser
@@ -30,6 +30,14 @@ def small_model(config: TrainConfig) -> SequenceModel:
 
 
 # ------------------------------------------------------------------------------------------------- the folder
+
+
+def test_a_copy_outside_of_a_checkout_is_told_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_git", lambda *_: None)
+    monkeypatch.setenv("PDSSM_COMMIT", "abc")
+    assert environment.commit.__wrapped__() == "abc"
+    monkeypatch.delenv("PDSSM_COMMIT")
+    assert environment.commit.__wrapped__() is None
 
 
 def test_what_a_run_leaves(tmp_path: Path) -> None:

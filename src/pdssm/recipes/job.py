@@ -16,6 +16,7 @@ from pdssm.models import SequenceModel
 from pdssm.models.files import write_atomically
 from pdssm.recipes import Cell, Recipe, find_recipe
 from pdssm.training import Outcome, RunFolder, TrainConfig, accuracy_by_length, resume, train
+from pdssm.training.processes import Processes
 
 SAMPLES = 1024
 
@@ -73,7 +74,7 @@ def describe(recipe: Recipe, cell: Cell, outcome: Outcome) -> dict[str, Any]:
         return found
     torch.set_num_threads(config.threads or torch.get_num_threads())
     torch.default_generator.manual_seed(config.seed)
-    model = SequenceModel.from_pretrained(outcome.folder / "best")
+    model = SequenceModel.from_pretrained(outcome.folder / "best").to(Processes(config.device).device)
     steps = 2**21 if config.eval_chunk > 2**12 else 2**15
     by_length = accuracy_by_length(
         model, config.make_task(), recipe.lengths, SAMPLES, seed=config.seed, steps=steps, chunk=config.eval_chunk

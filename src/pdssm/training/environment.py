@@ -55,11 +55,14 @@ def version(package: str) -> str | None:
 
 @cache
 def commit() -> str | None:
-    """Of the checkout this code was loaded from, with ``+changes`` where it differs from it; None outside of one."""
+    """Of the checkout this code was loaded from, with ``+changes`` where it differs from it.
+
+    Outside of one, as on a machine that a copy was sent to: what ``PDSSM_COMMIT`` says, or None.
+    """
     here = Path(__file__).resolve().parent
     found = _git(here, "rev-parse", "HEAD")
     if found is None or _git(here, "ls-files", "--error-unmatch", "../errors.py") is None:
-        return None
+        return os.environ.get("PDSSM_COMMIT")
     return found + ("+changes" if _git(here, "status", "--porcelain", "--untracked-files=no", "--", "..") else "")
 
 
