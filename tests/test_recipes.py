@@ -232,7 +232,7 @@ def test_means_and_deviations() -> None:
 
 
 def results(*accuracies: float | None) -> list[dict[str, Any]]:
-    machine = {"processor": "abacus", "cores": 2}
+    machine = {"processor": "abacus", "cores": 2, "device": "cpu"}
     shared = {"steps": 10, "seconds": 60.0, "machine": machine, "commits": ["abc"]}
     return [{**shared, "best_accuracy": value, "seed": seed} for seed, value in enumerate(accuracies)]
 
@@ -244,6 +244,9 @@ def test_failures_are_counted() -> None:
     assert "| 83.2 ± 28.7 | 100.00, 99.50, 50.00, no value | 2 of 4 | 10 | 1.0 |" in text
     assert "4 runs on abacus, 2 cores; commits abc." in text
     assert b"<svg" in figure(RECIPE, found)
+    for result in found[CELLS[0].name]:
+        result["machine"] |= {"device": "cuda", "accelerator": "sliderule"}
+    assert "4 runs on sliderule beside abacus, 2 cores; commits abc." in markdown(RECIPE, found, "tiny")
 
 
 def test_what_belongs_to_no_cell_is_left_alone() -> None:

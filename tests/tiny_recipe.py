@@ -12,10 +12,10 @@ LONG = 3000
 """Steps of the cell that is long enough to be interrupted."""
 
 CELLS = tuple(
-    Cell(row, task, tiny(task, mixer=mixer, mixer_options={"state_dim": 4}), seeds, paper, full_steps)
-    for row, mixer, task, seeds, paper, full_steps in (
+    Cell(row, task, tiny(task, mixer=mixer, mixer_options={"state_dim": 4}), seeds, paper, full)
+    for row, mixer, task, seeds, paper, full in (
         ("PD-SSM", "pdssm", "parity", (0, 1), "99.9 ± 0.1", None),
-        ("PD-SSM", "pdssm", "even_pairs", (0,), "99.7 ± 0.3", 10),
+        ("PD-SSM", "pdssm", "even_pairs", (0,), "99.7 ± 0.3", {"steps": 10}),
         ("C diagonal", "complex_diagonal", "parity", (0,), None, None),
     )
 )

@@ -73,7 +73,8 @@ def check_size(name: str, value: int, least: int = 1) -> None:
         raise RangeError(f"{name} is {value!r}; expected a whole number of at least {least}")
 
 
-def check_fraction(name: str, value: float) -> None:
-    """A number in [0, 1)."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise RangeError(f"{name} is {value!r}; expected a number in [0, 1)")
+def check_fraction(name: str, value: float, whole: bool = False) -> None:
+    """A number in [0, 1), or 1 as well where ``whole``."""
+    number = not isinstance(value, bool) and isinstance(value, int | float)
+    if not number or not (0 <= value < 1 or (whole and value == 1)):
+        raise RangeError(f"{name} is {value!r}; expected a number in [0, 1{']' if whole else ')'}")

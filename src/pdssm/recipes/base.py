@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pdssm.errors import check_choice
 from pdssm.training import TrainConfig
@@ -23,8 +25,8 @@ class Cell:
     """What ``pdssm reproduce`` runs."""
     paper: str | None
     """Percent, as printed; None where the paper has no number."""
-    full_steps: int | None = None
-    """The paper's budget, where ours is smaller."""
+    full: Mapping[str, Any] | None = None
+    """What the paper's budget changes, where ours is smaller."""
 
     @property
     def name(self) -> str:
@@ -34,8 +36,8 @@ class Cell:
 
     def with_seed(self, seed: int, full: bool = False) -> TrainConfig:
         """One run."""
-        steps = self.full_steps if full and self.full_steps else self.config.steps
-        return dataclasses.replace(self.config, seed=seed, steps=steps, threads=1)
+        changes = self.full if full and self.full else {}
+        return dataclasses.replace(self.config, **{"seed": seed, "threads": 1, **changes})
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ SAMPLES = 1024
 
 def run_path(runs: Path, recipe: Recipe, cell: Cell, seed: int, full: bool) -> Path:
     """A run of another budget is another run."""
-    return runs / (recipe.name + ("-full" if full and cell.full_steps else "")) / f"{cell.name}-seed{seed}"
+    return runs / (recipe.name + ("-full" if full and cell.full else "")) / f"{cell.name}-seed{seed}"
 
 
 def result_path(results: Path, recipe: Recipe, cell: Cell, seed: int, full: bool) -> Path:
     """Where its numbers go."""
-    return results / (recipe.name + ("-full" if full and cell.full_steps else "")) / f"{cell.name}-seed{seed}.json"
+    return results / (recipe.name + ("-full" if full and cell.full else "")) / f"{cell.name}-seed{seed}.json"
 
 
 def run_cell(recipe: Recipe, cell: Cell, seed: int, runs: Path, results: Path, full: bool = False) -> Outcome:

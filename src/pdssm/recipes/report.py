@@ -110,12 +110,17 @@ def _mean_by_length(results: Results, lengths: Iterable[int]) -> list[float]:
 
 def _where(found: dict[str, Results]) -> str:
     every = [result for results in found.values() for result in results]
-    machines = sorted({f"{r['machine']['processor']}, {r['machine']['cores']} cores" for r in every})
+    machines = sorted({_machine(result["machine"]) for result in every})
     commits = sorted({commit for r in every for commit in r["commits"]})
     return (
         f"{len(every)} runs on {'; '.join(machines)}; commits {', '.join(commits)}. Each number's config, seed, steps, "
         "wall clock and threads are in the JSON files."
     )
+
+
+def _machine(found: dict[str, Any]) -> str:
+    accelerator = "" if found["device"] == "cpu" else f"{found['accelerator']} beside "
+    return f"{accelerator}{found['processor']}, {found['cores']} cores"
 
 
 # ------------------------------------------------------------------------------------------------------ figure

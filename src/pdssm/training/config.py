@@ -42,7 +42,7 @@ CHOICES = {
     "precision": ("float32", "bf16"),
     "device": ("auto", "cpu"),
 }
-FRACTIONS = ("dropout", "warmup", "ema")
+FRACTIONS = ("dropout", "ema")
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,7 @@ class TrainConfig:
             check_choice(name, getattr(self, name), known)
         for name in FRACTIONS:
             check_fraction(name, getattr(self, name))
+        check_fraction("warmup", self.warmup, whole=True)  # the first part of a longer run is nothing but warm-up
         for name in ("lr", "final_lr", "clip", "curriculum"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:

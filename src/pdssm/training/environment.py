@@ -27,6 +27,7 @@ def environment(device: str) -> dict[str, Any]:
             "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
             "system": platform.platform(),
             "device": device,
+            "accelerator": torch.cuda.get_device_name(device) if device.startswith("cuda") else None,
         },
         "versions": {"python": platform.python_version(), "pdssm": version("pdssm")}
         | {p: version(p) for p in PACKAGES},
@@ -55,14 +56,16 @@ def version(package: str) -> str | None:
 
 @cache
 def commit() -> str | None:
-    """Of the checkout this code was loaded from, with ``+changes`` where it differs from it.
+    """Of the checkout this code was loaded from, with ``+changes`` where it differs from it; None outside of one.
 
-    Outside of one, as on a machine that a copy was sent to: what ``PDSSM_COMMIT`` says, or None.
+    ``PDSSM_COMMIT`` has the first word: on a machine that a copy was sent to, git knows nothing or something else.
     """
+    if told := os.environ.get("PDSSM_COMMIT"):
+        return told
     here = Path(__file__).resolve().parent
     found = _git(here, "rev-parse", "HEAD")
     if found is None or _git(here, "ls-files", "--error-unmatch", "../errors.py") is None:
-        return os.environ.get("PDSSM_COMMIT")
+        return None
     return found + ("+changes" if _git(here, "status", "--porcelain", "--untracked-files=no", "--", "..") else "")
 
 
