@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.dev
 BENCH := $(VENV)/.bench
+ORACLES := $(VENV)/.oracles
 # A test that wants more threads asks for them; two of each worker would wait for one another on two cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
@@ -16,7 +17,7 @@ demo: $(SETUP)
 test: lint types $(SETUP)
 	$(PYTEST) -m "not slow and not browser" -n 2
 
-test-slow: $(SETUP)
+test-slow: $(ORACLES)
 	$(PYTEST) -m "slow or browser"
 
 test-browser: $(SETUP)
@@ -60,6 +61,10 @@ $(SETUP): pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(BENCH): $(SETUP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	touch $@
+
+$(ORACLES): $(SETUP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[oracles]"
 	touch $@
 
 clean:
