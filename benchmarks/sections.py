@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -153,6 +154,53 @@ def _exponents(fits: list[Result]) -> str:
     return table(["family", "scan", "a", "b", "expected a, b", "R^2"], rows)
 
 
+def table1(result: Result) -> str:
+    """Everything ``benchmarks/table1.py`` stored: verdicts, then reasons."""
+    entries = result["entries"]
+    groups = {each["group"]: each["kind"] for each in entries}
+    found = {(each["structure"], each["group"]): each for each in entries}
+    mixers = {each["structure"]: ", ".join(f"`{name}`" for name in each["mixers"]) for each in entries}
+    verdicts = [
+        [structure, names, *(_emulates(found[structure, group]) for group in groups)]
+        for structure, names in mixers.items()
+    ]
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for each in entries:
+        said = (
+            each["reason"]
+            if each["verdict"] == "yes"
+            else re.sub(r"states \d+ and \d+.*", "two states", each["reason"])
+        )
+        reasons.setdefault((each["structure"], f"{each['verdict']}: {said}"), []).append(each["group"])
+    wrong = sum(each.get("mistakes", 0) for each in entries)
+    steps = next(each["steps"] for each in entries if "steps" in each)
+    return "\n\n".join(
+        (
+            "Can **one layer** track the running product of a group, and with how many dimensions N? Each *yes* is a "
+            f"layer that was built and read {result['words']} random words of {result['length']:,} letters "
+            f"({steps:,} steps, {wrong} mistakes in all of the table); each *no* has a proof, below; a question mark "
+            "is where we know neither. The structures are taken with their gates at the limits (a decay of exactly 1), "
+            "and with the block sizes, ranks and numbers of factors of the published comparisons. LSTM, sLSTM and "
+            "xLSTM are not linear: with enough units they emulate any automaton. A Transformer of fixed depth tracks "
+            "no group that is not solvable at all lengths (unless TC0 = NC1).",
+            provenance(result),
+            table(["structure", "mixers", *(f"{group} ({kind})" for group, kind in groups.items())], verdicts),
+            "Why:",
+            table(
+                ["structure", "verdict and reason", "groups"],
+                ([structure, reason, ", ".join(names)] for (structure, reason), names in reasons.items()),
+            ),
+            "Built by [benchmarks/table1.py](../benchmarks/table1.py), tested by "
+            "[tests/test_table1.py](../tests/test_table1.py); the diagonal rows are decided by `emulation`, tested by "
+            "[tests/test_automata_theory.py](../tests/test_automata_theory.py).",
+        )
+    )
+
+
+def _emulates(entry: Result) -> str:
+    return {"yes": f"yes, N = {entry.get('size')}", "no": "no", "unknown": "?"}[entry["verdict"]]
+
+
 def starts(result: Result) -> str:
     """Everything ``benchmarks/starts.py`` stored."""
     return "\n\n".join(
@@ -273,6 +321,7 @@ SECTIONS = (
     Section("certify.json", "Certificates", certify),
     Section("frozen.json", "Frozen selection", frozen),
     Section("automata.json", "Automata: compiled, extracted, verified", automata),
+    Section("table1.json", "Table 1, executed: what one layer of each structure can track", table1),
     Section("starts.json", "Starts and parametrisations of D", starts),
     Section(
         "runtime.json", "Runtime study: PD, diagonal and dense, CPU", partial(runtime, plots="runtime"), figures_summary
