@@ -12,6 +12,7 @@ import threading
 import types
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from pdssm import PDSSM, SelectedPD, scan
 from pdssm.kernels import buffers, reference
-from pdssm.kernels.cpu import pool, vector
+from pdssm.kernels.cpu import compiling, families, pool, recurrence, vector
 from pdssm.kernels.linear import GELU, linear
 from tests.factories import COMPILED, STRUCTURES, Draw, differentiable, real_loss
 
@@ -178,6 +179,19 @@ def test_importing_and_compiling_leave_no_trace() -> None:
     before = dict(os.environ)
     gradients()
     assert dict(os.environ) == before
+
+
+def test_a_changed_family_is_compiled_again(tmp_path: Path) -> None:
+    """Numba itself would keep a loop whose own file is as it was."""
+    source = tmp_path / "family.py"
+    source.write_text("a = 1")
+    before = compiling.stamp([source])
+    assert compiling.stamp([source]) == before
+    source.write_text("a = 2")
+    assert compiling.stamp([source]) != before
+    assert {path.name for path in families.SOURCES} >= {"blocks.py", "householder.py", "one_hot.py"}
+    for loop in (recurrence.forward, recurrence.backward):
+        assert loop._cache._cache_file._source_stamp[1] == compiling.stamp(families.SOURCES)
 
 
 # --------------------------------------------------------------------------------------------------------- memory

@@ -19,7 +19,7 @@ from pdssm.errors import ClosureError, DeviceError, DtypeError, RangeError, Shap
 
 
 class KernelForm(NamedTuple):
-    """How a family looks to the compiled kernels: ``kernels/cpu/recurrence.py`` has the kinds."""
+    """How a family looks to the compiled kernels: ``kernels/cpu/families`` has the kinds."""
 
     kind: str
     maps: Tensor | None

@@ -9,15 +9,8 @@ from torch import Tensor
 
 from pdssm.kernels.buffers import empty
 from pdssm.kernels.cpu import recurrence
+from pdssm.kernels.cpu.families import FAMILIES
 from pdssm.kernels.cpu.pool import run
-
-_ARRAYS: dict[str, Any] = {
-    "pd": recurrence.PDArrays,
-    "row_pd": recurrence.RowPDArrays,
-    "diagonal": recurrence.DiagonalArrays,
-    "block": recurrence.BlockArrays,
-    "householder": recurrence.HouseholderArrays,
-}
 
 
 def array(tensor: Tensor) -> Any:
@@ -28,7 +21,7 @@ def array(tensor: Tensor) -> Any:
 def bind(kind: str, index: Tensor | None, params: list[Tensor]) -> Any:
     """The family's named tuple of arrays."""
     tensors = params if index is None else [index, *params]
-    return _ARRAYS[kind](*(array(tensor) for tensor in tensors))
+    return FAMILIES[kind].arrays(*(array(tensor) for tensor in tensors))
 
 
 def _depth(kind: str, params: list[Tensor]) -> int:
@@ -64,7 +57,7 @@ def scan_backward(
 ) -> tuple[list[Tensor], Tensor, Tensor]:  # fmt: skip
     """Per step, at its place, the gradients of the parameters and inputs; per sequence, the initial state's.
 
-    ``right`` (PD only) receives the right factor of dP, see ``recurrence.pd_retreat``.
+    ``right`` (PD only) receives the right factor of dP, see ``families.one_hot.pd_retreat``.
     """
     sequences, heads, channels, size = initial.shape
     steps = rows.shape[0]
