@@ -1,6 +1,7 @@
 """Layers: (batch, time, dim) to the same."""
 
 from pdssm.layers.base import Layout, Mixer
+from pdssm.layers.delta_rule import DeltaNet, DeltaNetNegative, GatedDeltaNet, GatedDeltaProduct
 from pdssm.layers.diagonal import ComplexDiagonal, RealDiagonal
 from pdssm.layers.lstm import LSTM, LSTMState
 from pdssm.layers.pdssm import PDSSM, GivenPDSSM, Inspection
@@ -15,6 +16,10 @@ __all__ = [
     "SDSSM",
     "ComplexDiagonal",
     "ConvState",
+    "DeltaNet",
+    "DeltaNetNegative",
+    "GatedDeltaNet",
+    "GatedDeltaProduct",
     "GivenPDSSM",
     "Inspection",
     "LSTMState",

@@ -8,6 +8,7 @@ from typing import Any
 
 from pdssm.errors import PDSSMError, check_choice
 from pdssm.layers.base import Mixer
+from pdssm.layers.delta_rule import DeltaNet, DeltaNetNegative, GatedDeltaNet, GatedDeltaProduct
 from pdssm.layers.diagonal import ComplexDiagonal, RealDiagonal
 from pdssm.layers.lstm import LSTM
 from pdssm.layers.pdssm import PDSSM
@@ -19,6 +20,10 @@ MIXERS: dict[str, type[Mixer]] = {
     "complex_diagonal": ComplexDiagonal,
     "real_diagonal": RealDiagonal,
     "sdssm": SDSSM,
+    "deltanet": DeltaNet,
+    "deltanet_neg": DeltaNetNegative,
+    "gated_deltanet": GatedDeltaNet,
+    "gated_deltaproduct": GatedDeltaProduct,
     "lstm": LSTM,
 }
 
