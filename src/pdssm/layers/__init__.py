@@ -8,6 +8,7 @@ from pdssm.layers.pdssm import PDSSM, GivenPDSSM, Inspection
 from pdssm.layers.recurrence import ConvState, LinearRecurrence
 from pdssm.layers.registry import MIXERS, make_mixer, mixer_options
 from pdssm.layers.sdssm import SDSSM
+from pdssm.layers.transformer import Transformer, TransformerState
 
 __all__ = [
     "LSTM",
@@ -27,6 +28,8 @@ __all__ = [
     "LinearRecurrence",
     "Mixer",
     "RealDiagonal",
+    "Transformer",
+    "TransformerState",
     "make_mixer",
     "mixer_options",
 ]

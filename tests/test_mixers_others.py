@@ -1,0 +1,87 @@
+"""What is particular to the mixers that are no linear recurrences, and to the Mamba family, beyond the contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from pdssm.errors import PDSSMError
+from pdssm.layers import Transformer, make_mixer
+from pdssm.layers.transformer import QUERIES
+from tests.factories import relative_error
+
+DIM = 8
+
+
+def draw(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, DIM, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+# ------------------------------------------------------------------------------------------------------ attention
+
+
+def attention_by_hand(mixer: Transformer, x: Tensor) -> np.ndarray[Any, Any]:
+    """One sequence: each pair of a head a complex number, turned by its position; every step by itself."""
+    heads, half = mixer.heads, mixer.dim // mixer.heads // 2
+    speed = mixer.base ** (-np.arange(half) / half)
+    turn = np.exp(1j * np.arange(len(x))[:, None, None] * speed)
+    weight = mixer.inputs.weight.detach().numpy()
+    q, k, v = np.split(x.numpy() @ weight.T, 3, -1)
+    q, k = ((p.reshape(len(x), heads, 2, half)[:, :, 0] + 1j * p.reshape(len(x), heads, 2, half)[:, :, 1]) * turn
+            for p in (q, k))  # fmt: skip
+    v, y = v.reshape(len(x), heads, -1), np.zeros((len(x), mixer.dim))
+    for t in range(len(x)):
+        seen = slice(max(0, t - mixer.window + 1), t + 1)
+        scores = np.exp((q[t].conj() * k[seen]).sum(-1).real / np.sqrt(2 * half))
+        y[t] = np.einsum("th,thd->hd", scores / scores.sum(0), v[seen]).ravel()
+    return np.asarray(y @ mixer.output.weight.detach().numpy().T)
+
+
+@pytest.mark.parametrize("window", [5, QUERIES + 40, 1024])
+def test_attention_is_its_formula(window: int) -> None:
+    """Longer than a block of queries, longer than the window, and cut at places that are neither."""
+    torch.manual_seed(0)
+    mixer = Transformer(DIM, heads=2, window=window, base=30.0).double()
+    x = 3 * draw(2, 2 * QUERIES + 9)
+    with torch.no_grad():
+        y = mixer(x)
+        state, pieces = None, []
+        for piece in x.split([3, QUERIES + 50, QUERIES - 45, 1], 1):
+            out, state = mixer(piece, state, return_state=True)
+            pieces.append(out)
+    for s in range(2):
+        assert relative_error(y[s], torch.from_numpy(attention_by_hand(mixer, x[s]))) < 1e-12
+    assert relative_error(torch.cat(pieces, 1), y) < 1e-12
+
+
+def test_attention_forgets_what_has_left_its_window() -> None:
+    torch.manual_seed(0)
+    mixer = Transformer(DIM, window=4).double()
+    x = draw(1, 12)
+    y = mixer(x)
+    changed = x.clone()
+    changed[:, 3] += 1
+    assert torch.equal(mixer(changed)[:, 7:], y[:, 7:])
+    assert not torch.allclose(mixer(changed)[:, 6], y[:, 6])
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"heads": 3}, "heads is 3 with dim 8; expected heads of an even size"),
+    ({"heads": 8}, "heads is 8 with dim 8"),
+    ({"heads": 0}, "heads is 0; expected a whole number"),
+    ({"window": 0}, "window is 0"),
+    ({"base": -1.0}, "base is -1.0; expected a positive number"),
+])  # fmt: skip
+def test_attention_refuses(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(PDSSMError, match=message):
+        make_mixer("transformer", DIM, options)
+
+
+def test_attention_refuses_a_state_of_another_window() -> None:
+    mixer = Transformer(DIM, window=4).double()
+    with pytest.raises(PDSSMError, match=r"initial_state.keys has shape \(2, 5, 8\); expected \(2, 4, 8\)"):
+        mixer(draw(2, 3), Transformer(DIM, window=5).double().initial_state(2))
