@@ -7,13 +7,11 @@ for a million steps; extraction from compiled, broken and trained models; how fa
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,7 @@ from automata.fa import nfa as library_nfa
 
 from benchmarks.automata_speed import throughput
 from benchmarks.automata_trained import trained
-from benchmarks.kernels import Figure
-from benchmarks.measure import machine
+from benchmarks.command import Figure, Stored, command, shown
 from pdssm.automata import DFA, compile_dfa, exact_length, extract_dfa, isomorphic, verify
 from pdssm.automata.compile import layer_of
 from pdssm.models import SequenceModel
@@ -229,27 +226,18 @@ def figures(quick: bool) -> Iterator[Figure]:
     yield broken(100 // part, rng)
 
 
-def main() -> None:
-    """Measure, print, store."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of everything, one trained model a task")
-    parser.add_argument("--json", type=Path, help="where to store the run")
-    arguments = parser.parse_args()
-    start = time.perf_counter()
-    stored: dict[str, Any] = {"machine": machine(), "quick": arguments.quick, "figures": [], "trained": []}
-    print(*(f"{name:16s} {value}" for name, value in stored["machine"].items()), "", sep="\n")
-    for figure in figures(arguments.quick):
-        verdict = {True: "met", False: "MISSED", None: ""}[figure.met]
-        print(f"{figure.what:46s} {figure.at:62s} {figure.measured}   must: {figure.must}  {verdict}", flush=True)
-        stored["figures"].append(asdict(figure))
+def measure(arguments: argparse.Namespace) -> Stored:
+    """Everything."""
+    stored: Stored = {"figures": shown(figures(arguments.quick)), "trained": []}
     for result in trained(1 if arguments.quick else 3):
         print(result, flush=True)
         stored["trained"].append(asdict(result))
-    stored["phases"] = phase_lengths((2, 5, 10, 60, 100, 1000))
-    stored["seconds"] = round(time.perf_counter() - start, 1)
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+    return stored | {"phases": phase_lengths((2, 5, 10, 60, 100, 1000))}
+
+
+def main() -> None:
+    """Measure, print, store."""
+    command(__doc__, measure, quick="a tenth of everything, one trained model a task")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.kernels import Figure
+from benchmarks.command import Figure
 from benchmarks.measure import side_by_side
 from pdssm.automata import DFA, compile_dfa
 from pdssm.automata.fast_forward import fast_forward

@@ -7,7 +7,6 @@ reason for each that does not. ``--quick`` takes fewer of each; ``--json FILE`` 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections import Counter
@@ -20,8 +19,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from benchmarks.automata_trained import config
-from benchmarks.kernels import Figure
-from benchmarks.measure import machine
+from benchmarks.command import Figure, Stored, command
 from pdssm.automata import DFA, AutomatonError, Certificate, Unknown, certify, compile_dfa, hold_exact
 from pdssm.models import SequenceModel
 from pdssm.tasks import make_task
@@ -217,22 +215,16 @@ def measure(quick: bool) -> list[Answers]:
     return found
 
 
+def study(arguments: argparse.Namespace) -> Stored:
+    """Everything."""
+    found = measure(arguments.quick)
+    return {"figures": [asdict(line) for line in figures(found)], "answers": [asdict(each) for each in found]}
+
+
 def main() -> None:
     """Measure, show, store."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer of each")
-    parser.add_argument("--json", type=Path, help="where to store the result")
-    arguments = parser.parse_args()
-    measured_on = machine()  # the commit that runs, whatever is committed meanwhile
-    found = measure(arguments.quick)
-    lines = figures(found)
-    result = {
-        "machine": measured_on, "quick": arguments.quick, "figures": [asdict(line) for line in lines],
-        "answers": [asdict(each) for each in found],
-    }  # fmt: skip
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
-    if any(line.met is False for line in lines):
+    stored = command(__doc__, study, quick="fewer of each")
+    if any(line["met"] is False for line in stored["figures"]):
         raise SystemExit("a model that had to certify did not, or one did that may not")
 
 

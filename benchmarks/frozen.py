@@ -7,15 +7,14 @@ same index, which is checked first.  And what freezing costs, and how many candi
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from benchmarks.measure import machine, side_by_side
+from benchmarks.command import Stored, command
+from benchmarks.measure import side_by_side
 from pdssm.kernels import cpu
 from pdssm.kernels.frozen import FrozenDictionary, freeze
 
@@ -95,14 +94,8 @@ def compare(name: str, dictionary: Tensor, candidates: FrozenDictionary, count: 
     return Selecting(name, size, TERMS, count, times, ratio, MUST[size], AIM[size], met)
 
 
-def main() -> None:
-    """Measure, print, store."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a second for each figure instead of four")
-    parser.add_argument("--json", type=Path, help="where to store the run")
-    arguments = parser.parse_args()
-    description = machine()
-    print(", ".join(f"{key} {value}" for key, value in description.items()))
+def measure(arguments: argparse.Namespace) -> Stored:
+    """Everything."""
     torch.manual_seed(0)
     freezing, selecting = [], []
     for size, counts in ((128, (1, 64, 4096)), (2048, (1, 64))):
@@ -112,10 +105,12 @@ def main() -> None:
             for count in counts:
                 seconds = 1.0 if arguments.quick else 4.0
                 selecting.append(asdict(compare(name, dictionary, candidates, count, seconds)))
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        stored = {"machine": description, "quick": arguments.quick, "freezing": freezing, "selecting": selecting}
-        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+    return {"freezing": freezing, "selecting": selecting}
+
+
+def main() -> None:
+    """Measure, print, store."""
+    command(__doc__, measure, quick="a second for each figure instead of four")
 
 
 if __name__ == "__main__":

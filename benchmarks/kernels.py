@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import torch
 
-from benchmarks.measure import in_fresh_process, machine, side_by_side
+from benchmarks.command import Figure, Stored, command, shown
+from benchmarks.measure import in_fresh_process, side_by_side
 from benchmarks.opponents import OPPONENTS, Shape, described
 from benchmarks.ours import diagonal_step, pd_step, rows_step
 
@@ -27,21 +23,6 @@ NEEDS = {"jax": "jax", "jax-tuned": "jax", "jax-chunked": "jax", "block-diagonal
 
 
 Goal = float | None  # a ratio to reach; None: the figure is reported, and no goal set
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the table: what was measured, what it must reach and what came out."""
-
-    what: str
-    at: str
-    must: str
-    aim: str
-    measured: str
-    value: float
-    met: bool | None
-    seconds: dict[str, float]
-    """Of one step of each party (medians)."""
 
 
 def versus(what: str, opponent: str, shape: Shape, must: Goal, aim: Goal, seconds: float) -> Figure | None:
@@ -167,35 +148,24 @@ def measurements(quick: bool) -> list[Callable[[], Figure | list[Figure] | None]
     ]
 
 
-def figures(quick: bool) -> list[Figure]:
-    """All of them, printed as they come."""
-    results: list[Figure] = []
+def figures(quick: bool) -> Iterator[Figure]:
+    """All of them."""
     for measure in measurements(quick):
         torch.manual_seed(0)
         new = measure()
-        for figure in new if isinstance(new, list) else [new] if new else []:
-            verdict = {True: "met", False: "MISSED", None: ""}[figure.met]
-            columns = f"{figure.what:40s} {figure.at:31s} {figure.measured:>14s}   must: {figure.must:14s} {verdict}"
-            print(columns, flush=True)
-            results.append(figure)
-    return results
+        yield from new if isinstance(new, list) else [new] if new else []
+
+
+def measure(arguments: argparse.Namespace) -> Stored:
+    """Everything."""
+    opponents = described()
+    print(*(f"{name:16s} {value}" for name, value in opponents.items()), "", sep="\n")
+    return {"opponents": opponents, "figures": shown(figures(arguments.quick))}
 
 
 def main() -> None:
     """Measure, print, store."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a second for each figure instead of eight")
-    parser.add_argument("--json", type=Path, help="where to store the run")
-    arguments = parser.parse_args()
-    start = time.perf_counter()
-    stored: dict[str, Any] = {"machine": machine(), "quick": arguments.quick, "opponents": described()}
-    for part in ("machine", "opponents"):
-        print(*(f"{name:16s} {value}" for name, value in stored[part].items()), "", sep="\n")
-    stored["figures"] = [asdict(figure) for figure in figures(arguments.quick)]
-    stored["seconds"] = round(time.perf_counter() - start, 1)
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+    command(__doc__, measure, quick="a second for each figure instead of eight")
 
 
 if __name__ == "__main__":

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks.kernels import Figure
+from benchmarks.command import Figure, Stored, command, shown
 from benchmarks.layer_variants import Cache, Transformer, output, state_bytes, streaming, variants
-from benchmarks.measure import Step, machine, side_by_side
+from benchmarks.measure import Step, side_by_side
 from pdssm import PDSSM
 
 DIM, TERMS = 128, 6
@@ -194,29 +192,21 @@ def figures(quick: bool, tokens: int | None = None, devices: Sequence[str] = ("c
         yield from flatness(tokens or (20_000 if quick else 1_000_000))
 
 
-def main() -> None:
-    """Measure, print, store."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="shorter sequences, 20,000 tokens streamed")
-    parser.add_argument("--json", type=Path, help="where to store the run")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Its own."""
     parser.add_argument("--tokens", type=int, help="streamed for the flatness figures (a million; about 1 ms each)")
     parser.add_argument("--device", nargs="+", choices=available(), default=available(), help="all there are")
-    arguments = parser.parse_args()
-    start = time.perf_counter()
+
+
+def measure(given: argparse.Namespace) -> Stored:
+    """Everything."""
     torch.manual_seed(0)
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
-    stored: dict[str, Any] = {"machine": machine() | {"gpu": gpu}, "quick": arguments.quick, "figures": []}
-    print(*(f"{name:16s} {value}" for name, value in stored["machine"].items()), "", sep="\n")
-    for figure in figures(arguments.quick, arguments.tokens, arguments.device):
-        verdict = {True: "met", False: "MISSED", None: ""}[figure.met]
-        print(
-            f"{figure.what:42s} {figure.at:30s} {figure.measured:>28s}   must: {figure.must:14s} {verdict}", flush=True
-        )
-        stored["figures"].append(asdict(figure))
-    stored["seconds"] = round(time.perf_counter() - start, 1)
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+    return {"figures": shown(figures(given.quick, given.tokens, given.device))}
+
+
+def main() -> None:
+    """Measure, print, store."""
+    command(__doc__, measure, quick="shorter sequences, 20,000 tokens streamed", extend=options)
 
 
 if __name__ == "__main__":

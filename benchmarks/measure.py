@@ -45,15 +45,17 @@ def machine() -> dict[str, object]:
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True, check=False
     )
+    gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
     return {
         "cpu": cpu,
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "commit": commit.stdout.strip(),
+        # On a machine that a copy was sent to, git knows nothing or something else.
+        "commit": os.environ.get("PDSSM_COMMIT", "")[:7] or commit.stdout.strip(),
         "date": time.strftime("%Y-%m-%d"),
-    }
+    } | gpu
 
 
 def reset_peak_memory() -> int:

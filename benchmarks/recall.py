@@ -6,18 +6,15 @@ the same width, trained alike on up to 64 pairs: what has to be remembered grows
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
+from benchmarks.command import command
 from benchmarks.layer_variants import output, variants
-from benchmarks.measure import machine
 
 KEYS, VALUES, DIM, TERMS = 64, 16, 64, 6
 LAYERS = ("PD-SSM", "complex diagonal", "LSTM", "Transformer")
@@ -88,16 +85,12 @@ def study(steps: int, batch: int, seed: int = 0, questions: int = 2000) -> list[
 
 def main() -> None:
     """Train, measure, print, store."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the steps")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="where to store the result")
-    arguments = parser.parse_args()
-    stored: dict[str, Any] = {"machine": machine(), "quick": arguments.quick, "chance": 1 / VALUES}
-    stored["layers"] = study(200 if arguments.quick else 2000, 64, arguments.seed)
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+    command(
+        __doc__,
+        lambda given: {"chance": 1 / VALUES, "layers": study(200 if given.quick else 2000, 64, given.seed)},
+        quick="a tenth of the steps",
+        extend=lambda parser: parser.add_argument("--seed", type=int, default=0),
+    )
 
 
 if __name__ == "__main__":

@@ -11,15 +11,14 @@ cost it ten times the time in arithmetic that no GPU pays for.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from benchmarks.command import Stored, command, shown
 from benchmarks.measure import machine
 from benchmarks.runtime_cells import (
     GIB,
@@ -143,26 +142,27 @@ def default_memory(device: torch.device) -> float:
     return min(12.0, 0.8 * available / GIB)
 
 
-def study(arguments: argparse.Namespace) -> dict[str, Any]:
+def study(arguments: argparse.Namespace) -> Stored:
     """Everything, printed as it comes."""
+    torch.set_flush_denormal(True)
+    torch.manual_seed(0)
     device = torch.device(arguments.device)
     memory = default_memory(device) if arguments.memory is None else arguments.memory
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    stored: dict[str, Any] = {"machine": machine() | {"device": name}, "quick": arguments.quick}
+    stored: Stored = {"machine": machine() | {"device": name}}
     stored["budget"] = {"minutes": arguments.budget, "memory_gib": round(memory, 1)}
-    print(*(f"{key:10s} {value}" for key, value in stored["machine"].items()), stored["budget"], "", sep="\n")
-    run = Study(device, arguments.budget, memory, arguments.seconds)
+    print(stored["budget"])
+    run = Study(device, arguments.budget, memory, 1.0 if arguments.quick else 3.0)
     run.warm_up()
-    run.measure(arguments.dims, arguments.lengths)
+    run.measure(
+        arguments.dims or ([128, 512, 2048] if arguments.quick else list(DIMS)),
+        arguments.lengths or ([64] if arguments.quick else list(LENGTHS)),
+    )
     stored["cells"], stored["skipped"] = as_stored(run.cells)
     stored["ratios"] = ratios(run.cells)
     stored["freeze_seconds"] = {str(size): round(spent, 2) for size, spent in run.freezing.items()}
-    found = figures(run.cells, device.type == "cpu")
-    stored["figures"] = [asdict(figure) for figure in found]
     print("", report_ratios(stored["ratios"], arguments.quick), "", sep="\n")
-    for figure in found:
-        verdict = {True: "met", False: "MISSED", None: ""}[figure.met]
-        print(f"{figure.what:44s} {figure.at:18s} {figure.measured:>16s}   must: {figure.must:14s} {verdict}")
+    stored["figures"] = shown(figures(run.cells, device.type == "cpu"))
     fits = all_exponents(device, 0.1 if arguments.quick else 1.0, arguments.quick)
     stored["exponents"] = [asdict(each) for each in fits]
     print("", report_exponents(fits), sep="\n")
@@ -171,37 +171,22 @@ def study(arguments: argparse.Namespace) -> dict[str, Any]:
 
         where = name if device.type == "cuda" else f"{stored['machine']['cpu']}, {torch.get_num_threads()} threads"
         print(*plot_all(run.cells, arguments.plots, where), sep="\n")
-    stored["seconds"] = round(time.perf_counter() - run.start, 1)
     return stored
 
 
-def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(parser: argparse.ArgumentParser) -> None:
+    """Its own."""
     parser.add_argument("--budget", type=float, default=12.0, metavar="MINUTES", help="for the whole study")
     parser.add_argument("--memory", type=float, metavar="GIB", help="for the whole study")
-    parser.add_argument("--json", type=Path, help="where to store the run")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="where to draw (needs matplotlib)")
-    parser.add_argument("--quick", action="store_true", help="three widths, one length")
     parser.add_argument("--dims", type=int, nargs="+", metavar="D")
     parser.add_argument("--lengths", type=int, nargs="+", metavar="L")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    arguments = parser.parse_args(words)
-    arguments.dims = arguments.dims or ([128, 512, 2048] if arguments.quick else list(DIMS))
-    arguments.lengths = arguments.lengths or ([64] if arguments.quick else list(LENGTHS))
-    arguments.seconds = 1.0 if arguments.quick else 3.0  # for a cell
-    return arguments
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> Stored:
     """Measure, print, store."""
-    arguments = parse()
-    torch.set_flush_denormal(True)
-    torch.manual_seed(0)
-    stored = study(arguments)
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+    return command(__doc__, study, quick="three widths, one length", extend=options, words=words)
 
 
 if __name__ == "__main__":

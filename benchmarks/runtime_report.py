@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.kernels import Figure
+from benchmarks.command import Figure
 from benchmarks.runtime_cells import Cell, Party
 from benchmarks.runtime_fit import Exponents
 from benchmarks.runtime_paper import COMPARED, HALF, REPORTED, SETTINGS, parameters

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.measure import machine
+from benchmarks.command import Stored, command
 from pdssm.models import SequenceModel
 from pdssm.recipes.base import Cell, Recipe
 from pdssm.recipes.job import result_path, run_cell, run_path
@@ -80,20 +80,23 @@ def study(plan: Recipe, runs: Path) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    """Train, measure, print, store."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options(parser: argparse.ArgumentParser) -> None:
+    """Its own."""
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--steps", type=int, default=STEPS, help="at most, of each run")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the runs lie")
-    parser.add_argument("--json", type=Path, help="where to store the result")
-    arguments = parser.parse_args()
+
+
+def measure(given: argparse.Namespace) -> Stored:
+    """Every run."""
     torch.set_num_threads(1)
-    stored: dict[str, Any] = {"machine": machine(), "task": TASK, "budget": arguments.steps}
-    stored["runs"] = study(recipe(arguments.steps, tuple(arguments.seeds)), arguments.runs)
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+    runs = study(recipe(given.steps, tuple(given.seeds)), given.runs)
+    return {"task": TASK, "budget": given.steps, "runs": runs}
+
+
+def main() -> None:
+    """Train, measure, print, store."""
+    command(__doc__, measure, extend=options)
 
 
 if __name__ == "__main__":

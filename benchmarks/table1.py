@@ -11,17 +11,15 @@ what matrices A it has, so each takes the first representation whose matrices it
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.measure import machine
+from benchmarks.command import Stored, command
 from pdssm.automata import DFA, PermutationGroup, emulation, group
 from pdssm.automata.diagonal import DiagonalWitness
 from pdssm.automata.householder import factors
@@ -276,18 +274,19 @@ def study(words: int = WORDS, length: int = LENGTH) -> Iterator[dict[str, Any]]:
                 yield entry
 
 
-def main() -> None:
-    """Decide, run, print, store."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="where to store the table")
-    arguments = parser.parse_args()
-    stored: dict[str, Any] = {"machine": machine(), "words": WORDS, "length": LENGTH, "entries": []}
+def measure(_: argparse.Namespace) -> Stored:
+    """Everything, printed as it comes."""
+    entries = []
     for entry in study():
         ran = f"N = {entry['size']}, {entry['mistakes']} mistakes" if "size" in entry else ""
         print(f"{entry['group']:6s} {entry['structure']:34s} {entry['verdict']:8s} {ran:24s} {entry['reason']}")
-        stored["entries"].append(entry)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+        entries.append(entry)
+    return {"words": WORDS, "length": LENGTH, "entries": entries}
+
+
+def main() -> None:
+    """Decide, run, print, store."""
+    command(__doc__, measure)
 
 
 if __name__ == "__main__":

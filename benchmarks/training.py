@@ -7,19 +7,13 @@ and what a batch of every task's generator costs.
 
 from __future__ import annotations
 
-import argparse
-import json
-import time
 from collections.abc import Iterator
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.kernels import Figure
-from benchmarks.measure import Step, machine, side_by_side
+from benchmarks.command import Figure, command, shown
+from benchmarks.measure import Step, side_by_side
 from pdssm.layers import LSTM, MIXERS, Layout, LSTMState
 from pdssm.models import SequenceModel
 from pdssm.tasks import make_task, sample_batch
@@ -123,21 +117,11 @@ def figures(quick: bool) -> Iterator[Figure]:
 
 def main() -> None:
     """Measure, print, store."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a second for each comparison instead of twenty")
-    parser.add_argument("--json", type=Path, help="where to store the run")
-    arguments = parser.parse_args()
-    start = time.perf_counter()
-    stored: dict[str, Any] = {"machine": machine(), "quick": arguments.quick, "figures": []}
-    for figure in figures(arguments.quick):
-        verdict = "met" if figure.met else "MISSED"
-        columns = f"{figure.what:32s} {figure.at:52s} {figure.measured:>12s}   must: {figure.must:14s} {verdict}"
-        print(columns, flush=True)
-        stored["figures"].append(asdict(figure))
-    stored["seconds"] = round(time.perf_counter() - start, 1)
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
+    command(
+        __doc__,
+        lambda arguments: {"figures": shown(figures(arguments.quick))},
+        quick="a second for each comparison instead of twenty",
+    )
 
 
 if __name__ == "__main__":

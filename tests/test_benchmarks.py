@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from benchmarks import (
     training,
 )
 from benchmarks import layer as layers
+from benchmarks.command import Figure, command, shown
 from benchmarks.layer_variants import Cache, Transformer, output, state_bytes, streaming, variants
 from benchmarks.measure import machine
 from benchmarks.runtime_cells import Cell, Party, build, forward, parties
@@ -198,17 +200,37 @@ def test_goals() -> None:
 
 
 def test_a_whole_study(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = runtime.parse(["--dims", "32", "64", "--lengths", "8", "--budget", "0.5", "--quick", "--device", "cpu"])
-    arguments.seconds = 0.0
     study = runtime.Study(CPU, 0.5, 1.0, 0.0)
     study.warm_up()
-    study.measure(arguments.dims, arguments.lengths)
+    study.measure([32, 64], [8])
     measured, skipped = runtime_report.as_stored(study.cells)
     assert {row["family"] for row in measured} == {"pd", "given", "diagonal", "dense"}
     assert all(row["seconds"] > 0 for row in measured)
     assert skipped == []
     assert json.loads(json.dumps(measured)) == measured
     assert "dense N=64 associative" in capsys.readouterr().out
+
+
+def test_what_a_command_stores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The machine, what was measured and how long it took."""
+    figure = Figure("what", "at", "at least 2", "3", "1.9", 1.9, False, {"ours": 0.1})
+    path = tmp_path / "new" / "result.json"
+    words = ["--quick", "--json", str(path), "--size", "3"]
+    stored = command(
+        "A benchmark.",
+        lambda given: {"figures": shown([figure]), "size": given.size},
+        quick="less",
+        extend=lambda parser: parser.add_argument("--size", type=int),
+        words=words,
+    )
+    assert json.loads(path.read_text()) == stored
+    assert list(stored) == ["machine", "quick", "figures", "size", "seconds"]
+    assert (stored["quick"], stored["size"], stored["figures"][0]["met"]) == (True, 3, False)
+    printed = capsys.readouterr().out
+    assert "MISSED" in printed
+    assert str(stored["machine"]["commit"]) in printed
+    with pytest.raises(SystemExit):
+        command("A benchmark.", lambda given: {}, words=["--quick"])
 
 
 def test_least_squares_find_the_exponents() -> None:
