@@ -73,6 +73,9 @@ COMPILED = [
     "dense",
     "householder",
     "delta",
+    "low_rank",
+    "walsh_hadamard",
+    "diagonal_dense",
 ]
 
 

@@ -42,7 +42,9 @@ def test_opcheck_selected(rows: bool, option: str, backend: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [False, True])
-@pytest.mark.parametrize("name", ["pd", "row_pd", "diagonal", "block_diagonal", "householder"])
+@pytest.mark.parametrize("name", [
+    "pd", "row_pd", "diagonal", "block_diagonal", "householder", "low_rank", "walsh_hadamard", "diagonal_dense",
+])  # fmt: skip
 def test_opcheck_recurrence(name: str, rows: bool) -> None:
     draw = Draw(0, torch.complex128)
     u = 4 if rows else 9

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pdssm.errors import DtypeError
-from pdssm.transitions.base import Transition, check_number, check_square
+from pdssm.transitions.base import KernelForm, Transition, check_number, check_square
 from pdssm.transitions.dense import Dense
 from pdssm.transitions.diagonal import Diagonal
 
@@ -66,3 +66,6 @@ class DiagonalDense(Transition):
     def identity(self) -> Self:
         diagonal, dense = self._parts()
         return type(self)(diagonal.identity().diag, dense.identity().matrices)
+
+    def kernel_form(self) -> KernelForm:
+        return KernelForm("diagonal_dense", None, [self.diag, self.block])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pdssm.errors import ShapeError
-from pdssm.transitions.base import Transition, check_number
+from pdssm.transitions.base import KernelForm, Transition, check_number
 
 
 @final
@@ -49,6 +49,9 @@ class WalshHadamard(Transition):
 
     def identity(self) -> Self:
         return type(self)(torch.zeros_like(self.scale))
+
+    def kernel_form(self) -> KernelForm:
+        return KernelForm("hadamard", None, [self.scale])
 
 
 def hadamard(size: int) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pdssm.errors import DtypeError, ShapeError
-from pdssm.transitions.base import Transition, check_number
+from pdssm.transitions.base import KernelForm, Transition, check_number
 
 
 @final
@@ -57,3 +57,6 @@ class DiagonalPlusLowRank(Transition):
 
     def identity(self) -> Self:
         return type(self)(torch.ones_like(self.diag), torch.zeros_like(self.left), self.right)
+
+    def kernel_form(self) -> KernelForm:
+        return KernelForm("low_rank", None, [self.diag, self.left.mT, self.right.mT])

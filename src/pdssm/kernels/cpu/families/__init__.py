@@ -13,7 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pdssm.kernels.cpu.families import blocks, householder, one_hot
+from pdssm.kernels.cpu.families import blocks, hadamard, householder, low_rank, one_hot
 
 SOURCES = tuple(Path(__file__).parent.glob("*.py"))
 
@@ -35,6 +35,9 @@ FAMILIES: dict[str, Family] = {
     "householder": Family(
         householder.HouseholderArrays, householder.householder_advance, householder.householder_retreat
     ),
+    "low_rank": Family(low_rank.LowRankArrays, low_rank.low_rank_advance, low_rank.low_rank_retreat),
+    "hadamard": Family(hadamard.HadamardArrays, hadamard.hadamard_advance, hadamard.hadamard_retreat),
+    "diagonal_dense": Family(blocks.DiagonalDenseArrays, blocks.diagonal_dense_advance, blocks.diagonal_dense_retreat),
 }
 """By the kind that ``Transition.kernel_form`` names."""
 

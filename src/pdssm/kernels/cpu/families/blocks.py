@@ -1,10 +1,12 @@
-"""Diagonal, block-diagonal and dense matrices."""
+"""Diagonal, block-diagonal and dense matrices, and a diagonal with one dense block."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from pdssm.kernels.cpu.compiling import compiled
 
 
 class DiagonalArrays(NamedTuple):
@@ -17,47 +19,95 @@ class BlockArrays(NamedTuple):
     blocks: Any
 
 
-def diagonal_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
-    diag = p.diag[r, h]
-    for j in range(x.shape[0]):
+class DiagonalDenseArrays(NamedTuple):
+    """A diagonal (R, H, N - b), then a block (R, H, b, b)."""
+
+    diag: Any
+    block: Any
+
+
+# ------------------------------------------------------------------------------------ one part of a matrix
+
+
+@compiled
+def _scale(diag: Any, x: Any, y: Any) -> None:
+    """y += diag x."""
+    for j in range(diag.shape[0]):
         y[j] += diag[j] * x[j]
+
+
+@compiled
+def _scale_back(diag: Any, fresh: Any, x: Any, g: Any, g_diag: Any, carry: Any) -> None:
+    """g_diag = g conj(x), added to what is there unless ``fresh``; carry = conj(diag) g."""
+    if fresh:
+        for j in range(diag.shape[0]):
+            g_diag[j] = g[j] * np.conj(x[j])
+    else:
+        for j in range(diag.shape[0]):
+            g_diag[j] += g[j] * np.conj(x[j])
+    for j in range(diag.shape[0]):
+        carry[j] = np.conj(diag[j]) * g[j]
+
+
+@compiled
+def _multiply(block: Any, x: Any, y: Any) -> None:
+    """y += block x."""
+    for i in range(block.shape[0]):
+        total, row = y[i], block[i]
+        for j in range(row.shape[0]):
+            total += row[j] * x[j]
+        y[i] = total
+
+
+@compiled
+def _multiply_back(block: Any, fresh: Any, x: Any, g: Any, g_block: Any, carry: Any) -> None:
+    """g_block[i, j] = g[i] conj(x[j]), added to what is there unless ``fresh``; carry = block^H g."""
+    for j in range(block.shape[0]):
+        carry[j] = 0
+    for i in range(block.shape[0]):
+        row, g_row, gi = block[i], g_block[i], g[i]
+        if fresh:
+            g_row[:] = 0
+        for j in range(row.shape[0]):
+            g_row[j] += gi * np.conj(x[j])
+            carry[j] += np.conj(row[j]) * gi
+
+
+# ------------------------------------------------------------------------------------------- the families
+
+
+def diagonal_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
+    _scale(p.diag[r, h], x, y)
 
 
 def diagonal_retreat(
     p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any
 ) -> None:
-    """g_diag = g conj(x), A^H g = conj(diag) g."""
-    (g_diag,) = grads
-    diag, g_diag_row = p.diag[r, h], g_diag[t, h]
-    if v == 0:
-        for j in range(x.shape[0]):
-            g_diag_row[j] = g[j] * np.conj(x[j])
-    else:
-        for j in range(x.shape[0]):
-            g_diag_row[j] += g[j] * np.conj(x[j])
-    for j in range(x.shape[0]):
-        carry[j] = np.conj(diag[j]) * g[j]
+    _scale_back(p.diag[r, h], v == 0, x, g, grads[0][t, h], carry)
 
 
 def block_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
-    b = p.blocks.shape[-1]
-    for k in range(p.blocks.shape[2]):
-        for i in range(b):
-            total = y[k * b + i]
-            for j in range(b):
-                total += p.blocks[r, h, k, i, j] * x[k * b + j]
-            y[k * b + i] = total
+    blocks, b = p.blocks[r, h], p.blocks.shape[-1]
+    for k in range(blocks.shape[0]):
+        _multiply(blocks[k], x[k * b : k * b + b], y[k * b : k * b + b])
 
 
 def block_retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any) -> None:
-    """g_block[i, j] = g[i] conj(x[j]), A^H g [j] = sum_i conj(block[i, j]) g[i]."""
-    (g_blocks,) = grads
-    b = p.blocks.shape[-1]
-    carry[:] = 0
-    for k in range(p.blocks.shape[2]):
-        for i in range(b):
-            gi = g[k * b + i]
-            for j in range(b):
-                product = gi * np.conj(x[k * b + j])
-                g_blocks[t, h, k, i, j] = product if v == 0 else g_blocks[t, h, k, i, j] + product
-                carry[k * b + j] += np.conj(p.blocks[r, h, k, i, j]) * gi
+    blocks, g_blocks, b = p.blocks[r, h], grads[0][t, h], p.blocks.shape[-1]
+    for k in range(blocks.shape[0]):
+        at = slice(k * b, k * b + b)
+        _multiply_back(blocks[k], v == 0, x[at], g[at], g_blocks[k], carry[at])
+
+
+def diagonal_dense_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
+    split = p.diag.shape[-1]
+    _scale(p.diag[r, h], x, y)
+    _multiply(p.block[r, h], x[split:], y[split:])
+
+
+def diagonal_dense_retreat(
+    p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any
+) -> None:
+    split = p.diag.shape[-1]
+    _scale_back(p.diag[r, h], v == 0, x, g, grads[0][t, h], carry)
+    _multiply_back(p.block[r, h], v == 0, x[split:], g[split:], grads[1][t, h], carry[split:])
