@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from pdssm.errors import PDSSMError
-from pdssm.layers import Transformer, make_mixer
+from pdssm.kernels import slstm
+from pdssm.layers import SLSTM, Transformer, make_mixer
 from pdssm.layers.transformer import QUERIES
-from tests.factories import relative_error
+from tests.factories import real_loss, relative_error
 
 DIM = 8
 
@@ -85,3 +86,63 @@ def test_attention_refuses_a_state_of_another_window() -> None:
     mixer = Transformer(DIM, window=4).double()
     with pytest.raises(PDSSMError, match=r"initial_state.keys has shape \(2, 5, 8\); expected \(2, 4, 8\)"):
         mixer(draw(2, 3), Transformer(DIM, window=5).double().initial_state(2))
+
+
+# ---------------------------------------------------------------------------------------------------------- sLSTM
+
+
+def cell_problem(scale: float = 1.0, fresh: int = 1) -> tuple[list[Tensor], Tensor]:
+    """(inputs, weights, initial state), offsets: three sequences, one of them empty, ``fresh`` with empty memories."""
+    generator = torch.Generator().manual_seed(0)
+    inputs, weights, initial = (
+        scale * torch.randn(*shape, dtype=torch.float64, generator=generator)
+        for shape in ((9, 2, 4, 3), (2, 3, 4, 3), (3, 2, 4, 3))
+    )
+    initial[:fresh, :, 1:3] = 0
+    initial[fresh:, :, 2] = 1 + initial[fresh:, :, 2].abs()
+    return [tensor.requires_grad_() for tensor in (inputs, weights, initial)], torch.tensor([0, 4, 4, 9])
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_the_compiled_cell_is_the_loop(scale: float) -> None:
+    leaves, cu = cell_problem(scale)
+    results = []
+    for scan in (slstm.scan, slstm.loop):
+        outputs, final = scan(*leaves, cu)
+        loss = real_loss(outputs, final)
+        results.append((outputs, final, *torch.autograd.grad(loss, leaves)))
+    for value, oracle in zip(*results, strict=True):
+        assert torch.isfinite(value).all()
+        assert relative_error(value, oracle) < 1e-12
+
+
+def test_the_compiled_cell_is_an_op() -> None:
+    leaves, cu = cell_problem(fresh=0)
+    torch.library.opcheck(slstm.slstm, (*leaves, cu))
+    assert torch.autograd.gradcheck(lambda *args: slstm.scan(*args, cu), leaves)
+    outputs, _ = slstm.scan(*leaves, cu)
+    (first,) = torch.autograd.grad(outputs.square().sum(), leaves[0], create_graph=True)
+    with pytest.raises(PDSSMError, match="slstm has no second derivative"):
+        first.sum().backward()
+    with pytest.raises(PDSSMError, match="cu_seqlens runs from 0 to 8; expected it to run from 0 to 9"):
+        slstm.scan(*leaves, torch.tensor([0, 4, 8]))
+
+
+def test_an_input_gate_far_below_the_forget_gate_still_starts_the_memory() -> None:
+    """exp(-200) is 0 in float32: without its rule for the first step, the stabiliser would make this 0 / 0."""
+    torch.manual_seed(0)
+    mixer = SLSTM(DIM)
+    with torch.no_grad():
+        mixer.bias[:, 0] = -200
+    x = draw(2, 5).float()
+    y = mixer(x)
+    y.square().sum().backward()
+    assert torch.isfinite(y).all()
+    assert all(torch.isfinite(p.grad).all() for p in mixer.parameters() if p.grad is not None)
+
+
+def test_slstm_refuses() -> None:
+    with pytest.raises(PDSSMError, match="heads is 3 with dim 8; expected a divisor of dim"):
+        SLSTM(DIM, heads=3)
+    with pytest.raises(PDSSMError, match=r"initial_state has shape \(2, 4, 4, 2\); expected \(3, 4, 4, 2\)"):
+        SLSTM(DIM)(draw(3, 4).float(), SLSTM(DIM).initial_state(2))

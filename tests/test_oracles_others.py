@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
-from pdssm.layers import Transformer
+from pdssm.layers import SLSTM, Mixer, Transformer
 from tests.factories import relative_error
 
 pytestmark = pytest.mark.slow
@@ -39,3 +41,49 @@ def test_transformer_is_llamas_attention() -> None:
     expected = oracle(x, position, mask[None, None])[0]
     # Its angles are rounded to float32.
     assert relative_error(mixer(x), expected) < 1e-6
+
+
+# ---------------------------------------------------------------------------------------------------------- xLSTM
+
+
+def copy_slstm(mixer: SLSTM, oracle: Any) -> None:
+    """Into the package's layer; it hands what its ``fgate`` makes to the cell's input gate, and the other way round."""
+    with torch.no_grad():
+        oracle.conv1d.conv.weight.copy_(mixer.conv.weight.flip(0).t()[:, None])  # type: ignore[union-attr]
+        oracle.conv1d.conv.bias.copy_(mixer.conv.bias)  # type: ignore[union-attr]
+        own = (*mixer.convolved_gates.unbind(2), *mixer.direct_gates.unbind(2))
+        for gate, weight in zip((oracle.fgate, oracle.igate, oracle.zgate, oracle.ogate), own, strict=True):
+            gate.weight.copy_(weight.transpose(1, 2))
+        cell = oracle.slstm_cell
+        cell._recurrent_kernel_.copy_(cell._recurrent_kernel_ext2int(mixer.recurrent))
+        cell._bias_.copy_(cell._bias_ext2int(mixer.bias))
+        oracle.group_norm.weight.copy_(mixer.norm - 1)
+
+
+def randomise(mixer: Mixer) -> None:
+    """Also what begins at a constant."""
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+
+
+def test_slstm_is_xlstms() -> None:
+    from xlstm import sLSTMLayerConfig
+    from xlstm.blocks.slstm.layer import sLSTMLayer
+
+    torch.manual_seed(0)
+    mixer = SLSTM(24, heads=3).double()
+    config = sLSTMLayerConfig(embedding_dim=24, num_heads=3, backend="vanilla", dtype="float32",
+                              enable_automatic_mixed_precision=False)  # fmt: skip
+    oracle = sLSTMLayer(config)
+    oracle.reset_parameters()
+    # Its bias begins as ours.
+    begun = oracle.double().slstm_cell
+    assert relative_error(begun._bias_int2ext(begun._bias_), mixer.bias) < 1e-6
+    randomise(mixer)
+    copy_slstm(mixer, oracle)
+    x = 3 * draw(2, 50, 24).requires_grad_()
+    y, expected = mixer(x), oracle(x)
+    assert relative_error(y, expected) < 1e-9
+    grads = (torch.autograd.grad(out.square().sum(), x)[0] for out in (y, expected))
+    assert relative_error(*grads) < 1e-9

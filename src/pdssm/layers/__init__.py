@@ -8,6 +8,7 @@ from pdssm.layers.pdssm import PDSSM, GivenPDSSM, Inspection
 from pdssm.layers.recurrence import ConvState, LinearRecurrence
 from pdssm.layers.registry import MIXERS, make_mixer, mixer_options
 from pdssm.layers.sdssm import SDSSM
+from pdssm.layers.slstm import SLSTM
 from pdssm.layers.transformer import Transformer, TransformerState
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "MIXERS",
     "PDSSM",
     "SDSSM",
+    "SLSTM",
     "ComplexDiagonal",
     "ConvState",
     "DeltaNet",

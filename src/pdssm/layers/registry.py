@@ -14,6 +14,7 @@ from pdssm.layers.lstm import LSTM
 from pdssm.layers.pdssm import PDSSM
 from pdssm.layers.recurrence import DEFAULTS, LinearRecurrence
 from pdssm.layers.sdssm import SDSSM
+from pdssm.layers.slstm import SLSTM
 from pdssm.layers.transformer import Transformer
 
 MIXERS: dict[str, type[Mixer]] = {
@@ -26,6 +27,7 @@ MIXERS: dict[str, type[Mixer]] = {
     "gated_deltanet": GatedDeltaNet,
     "gated_deltaproduct": GatedDeltaProduct,
     "lstm": LSTM,
+    "slstm": SLSTM,
     "transformer": Transformer,
 }
 
