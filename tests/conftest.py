@@ -24,8 +24,9 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uninitialised buffers are full of NaN: what a kernel forgets to write is seen."""
     import pdssm.kernels.cpu.chunked
     import pdssm.kernels.cpu.loops
+    import pdssm.kernels.cpu.reading
     import pdssm.kernels.cpu.selecting
 
     cpu = pdssm.kernels.cpu
-    for module in (cpu, cpu.loops, cpu.selecting, cpu.chunked, buffers):
+    for module in (cpu, cpu.loops, cpu.reading, cpu.selecting, cpu.chunked, buffers):
         monkeypatch.setattr(module, "empty", poisoned_empty)

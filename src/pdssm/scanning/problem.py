@@ -89,10 +89,10 @@ def make_problem(
     if time == 0 or batch == 0:
         what = "inputs" if rows is None else "rows"
         raise RangeError(f"{what} has {batch} sequences of {time} steps; expected at least one of each")
-    offsets, uniform = _offsets(cu_seqlens, batch, time, transition.device)
+    offsets, uniform = packed_offsets(cu_seqlens, batch, time, transition.device)
     event = inputs.shape[-2:] if channels else inputs.shape[-1:]
     final_shape = (offsets.shape[0] - 1, *heads, *event)
-    initial = _initial(initial_state, final_shape, transition)
+    initial = initial_states(initial_state, final_shape, transition)
     count = len(heads) + (2 if rows is None else 1)
     width, size = (inputs.shape[-2] if channels else 1), inputs.shape[-1]
     flat = -1 if rows is None else inputs.shape[0]
@@ -145,7 +145,8 @@ def _check_rows(rows: Tensor, transition: Transition) -> tuple[int, int]:
     return rows.shape[0], rows.shape[1]
 
 
-def _offsets(cu_seqlens: Tensor | None, batch: int, time: int, device: torch.device) -> tuple[Tensor, bool]:
+def packed_offsets(cu_seqlens: Tensor | None, batch: int, time: int, device: torch.device) -> tuple[Tensor, bool]:
+    """The sequences' offsets among all steps, and whether all are equally long."""
     if cu_seqlens is None:
         return torch.arange(batch + 1, device=device) * time, True
     if cu_seqlens.ndim != 1 or cu_seqlens.shape[0] < 2:
@@ -160,7 +161,8 @@ def _offsets(cu_seqlens: Tensor | None, batch: int, time: int, device: torch.dev
     return cu_seqlens.long(), False
 
 
-def _initial(initial_state: Tensor | None, shape: tuple[int, ...], transition: Transition) -> Tensor:
+def initial_states(initial_state: Tensor | None, shape: tuple[int, ...], transition: Transition) -> Tensor:
+    """Zeros by default; else what was given, checked."""
     if initial_state is None:
         return torch.zeros(shape, dtype=transition.dtype, device=transition.device)
     check_same("initial_state", initial_state, transition.dtype, transition.device, "the transition's")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from pdssm.errors import RangeError, ShapeError
+from pdssm.kernels.matrix_ops import KINDS, matrix_readout
+from pdssm.scanning.problem import initial_states, packed_offsets
 from pdssm.scanning.scan import scan
 from pdssm.transitions import Transition
+from pdssm.transitions.base import check_same
 
 CHUNK = 64
 
@@ -29,14 +34,48 @@ def scan_readout(
 
     ``values`` are ``(batch, time, *heads, V)``, ``keys`` and ``queries`` ``(batch, time, *heads, N)``; the outputs
     are like the values, the states ``(sequences, *heads, V, N)``.  With a ``period``, only every period-th step is
-    read: queries and outputs then have ``time / period`` steps.  The states of ``chunk`` reads exist at a time,
-    in the backward pass too (they are computed again), so memory is time / chunk states and not time.
+    read: queries and outputs then have ``time / period`` steps.
+
+    Memory is a fraction of ``time`` states, in the backward pass too, which computes them again: on a CPU the real
+    diagonal, Householder and low-rank families have a compiled loop for both passes (with ``backend`` None), all else
+    goes through ``scan``, the states of ``chunk`` reads at a time.
     """
     _check(transition, values, keys, queries, period, chunk)
+    batch, time, *heads = transition.batch_shape
+    offsets, _ = packed_offsets(cu_seqlens, batch, time, transition.device)
+    shape = (offsets.shape[0] - 1, *heads, values.shape[-1], transition.dim)
+    start = initial_states(initial_state, shape, transition)
+    if backend is None and _has_kernel(transition):
+        return _fused(transition, values, keys, queries, start, offsets, period)
+    packed = None if cu_seqlens is None else offsets
+    return _chunked(transition, values, keys, queries, start, packed, period, backend, chunk)
+
+
+def _has_kernel(transition: Transition) -> bool:
+    form = transition.kernel_form()
+    known = form is not None and form.kind in KINDS
+    return known and transition.device.type == "cpu" and not transition.dtype.is_complex
+
+
+def _fused(
+    transition: Transition, values: Tensor, keys: Tensor, queries: Tensor, start: Tensor, offsets: Tensor, period: int
+) -> tuple[Tensor, Tensor]:
+    """One loop over time, compiled; the axes are those of ``kernels/cpu/matrix.py``."""
+    lanes = math.prod(transition.batch_shape[2:])
+    form = transition.reshape(-1, lanes).kernel_form()
+    assert form is not None
+    flat = [tensor.reshape(-1, lanes, tensor.shape[-1]) for tensor in (values, keys, queries)]
+    first = start.reshape(-1, lanes, *start.shape[-2:])
+    outputs, final, _ = matrix_readout(form.kind, form.params, *flat, first, offsets, period)
+    return outputs.reshape(*queries.shape[:-1], values.shape[-1]), final.reshape(start.shape)
+
+
+def _chunked(
+    transition: Transition, values: Tensor, keys: Tensor, queries: Tensor, state: Tensor, cu_seqlens: Tensor | None,
+    period: int, backend: str | None, chunk: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """By ``scan``, the states of ``chunk`` reads at a time."""
     reads = queries.shape[1]
-    sequences = values.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
-    shape = (sequences, *values.shape[2:], transition.dim)
-    state = values.new_zeros(shape) if initial_state is None else initial_state
 
     def piece(start: int, carried: Tensor) -> tuple[Tensor, Tensor]:
         read = slice(start, min(start + chunk, reads))
@@ -66,5 +105,7 @@ def _check(transition: Transition, values: Tensor, keys: Tensor, queries: Tensor
         expected = (batch, steps, *heads, transition.dim)
         if tensor.shape != expected:
             raise ShapeError(f"{name} has shape {tuple(tensor.shape)}; expected {expected}")
+        check_same(name, tensor, transition.dtype, transition.device, "the transition's")
+    check_same("values", values, transition.dtype, transition.device, "the transition's")
     if values.shape[:-1] != transition.batch_shape:
         raise ShapeError(f"values has shape {tuple(values.shape)}; expected {(*transition.batch_shape, 'V')}")
