@@ -29,6 +29,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "deltanet": [{"heads": 2, "head_dim": 3, "conv": 0}],
     "gated_deltaproduct": [{"factors": 3, "heads": 2, "head_dim": 3, "expand": 1, "conv": 2, "negative": False}],
     "slstm": [{"heads": 2, "conv": 0}],
+    "xlstm": [{"heads": 2, "conv": 3, "ffn_dim": 5}],
     "transformer": [{"heads": 1, "window": 7}],
 }
 CASES = [(name, options) for name in MIXERS for options in ({}, *OPTIONS.get(name, []))]

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from pdssm.errors import PDSSMError
 from pdssm.kernels import slstm
-from pdssm.layers import SLSTM, Transformer, make_mixer
+from pdssm.layers import SLSTM, XLSTM, Transformer, make_mixer
 from pdssm.layers.transformer import QUERIES
+from pdssm.scanning import decay_readout, scan_readout
+from pdssm.transitions import Diagonal
 from tests.factories import real_loss, relative_error
 
 DIM = 8
@@ -146,3 +148,66 @@ def test_slstm_refuses() -> None:
         SLSTM(DIM, heads=3)
     with pytest.raises(PDSSMError, match=r"initial_state has shape \(2, 4, 4, 2\); expected \(3, 4, 4, 2\)"):
         SLSTM(DIM)(draw(3, 4).float(), SLSTM(DIM).initial_state(2))
+
+
+# -------------------------------------------------------------------------------------------- one decay for a state
+
+
+@pytest.mark.parametrize("lengths", [None, [3, 0, 9, 1]])
+@pytest.mark.parametrize("chunk", [4, 64])
+def test_products_over_chunks_are_the_scan(lengths: list[int] | None, chunk: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+
+    def rand(*shape: int) -> Tensor:
+        return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
+
+    batch, time = (1, 13) if lengths else (2, 13)
+    sequences = len(lengths) if lengths else 2
+    log_decay = rand(batch, time, 3).detach().exp().neg().requires_grad_()
+    values, keys, queries = (rand(batch, time, 3, size) for size in (4, 5, 5))
+    initial = rand(sequences, 3, 4, 5)
+    cu = None if lengths is None else torch.tensor([0, *lengths]).cumsum(0)
+    leaves = (log_decay, values, keys, queries, initial)
+    got = decay_readout(log_decay, values, keys, queries, initial, cu_seqlens=cu, chunk=chunk)
+    transition = Diagonal(log_decay.exp()[..., None].expand(-1, -1, -1, 5))
+    expected = scan_readout(transition, values, keys, queries, initial, cu_seqlens=cu, backend="reference")
+    for value, oracle in zip(got, expected, strict=True):
+        assert relative_error(value, oracle) < 1e-12
+    grads = (torch.autograd.grad(real_loss(*out), leaves) for out in (got, expected))
+    for value, oracle in zip(*grads, strict=True):
+        assert relative_error(value, oracle) < 1e-12
+
+
+def test_products_over_chunks_refuse() -> None:
+    x = draw(2, 5, 3)
+    with pytest.raises(PDSSMError, match=r"keys has shape \(2, 5, 8\); expected \(2, 5, 3\) and one more"):
+        decay_readout(x[..., 0], x, x[:, :, 0], x, draw(2, 3, 8))
+
+
+# ---------------------------------------------------------------------------------------------------------- xLSTM
+
+
+@pytest.mark.parametrize("bias", [-300.0, 300.0])
+def test_extreme_gates_stay_finite(bias: float) -> None:
+    """Neither exponent fits float32."""
+    torch.manual_seed(0)
+    mixer = XLSTM(DIM)
+    with torch.no_grad():
+        mixer.mlstm.gates.bias[:4] = bias
+        mixer.slstm.bias[:, 0] = bias
+    y = mixer(draw(2, 70).float())
+    y.square().sum().backward()
+    assert torch.isfinite(y).all()
+    assert all(torch.isfinite(p.grad).all() for p in mixer.parameters() if p.grad is not None)
+
+
+def test_xlstm_refuses() -> None:
+    for options, message in (
+        ({"heads": 3}, "heads is 3 with dim 8; expected 2 dim to be a multiple of it and of 4"),
+        ({"ffn_dim": 0}, "ffn_dim is 0"),
+        ({"conv": 1}, "conv is 1; expected a whole number of at least 2"),
+    ):
+        with pytest.raises(PDSSMError, match=message):
+            XLSTM(DIM, **options)  # type: ignore[arg-type]
+    with pytest.raises(PDSSMError, match=r"initial_state.memory has shape \(2, 4, 5, 4\); expected \(3, 4, 5, 4\)"):
+        XLSTM(DIM)(draw(3, 4).float(), XLSTM(DIM).initial_state(2))

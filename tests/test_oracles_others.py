@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pdssm.layers import SLSTM, Mixer, Transformer
+from pdssm.layers import SLSTM, XLSTM, Mixer, Transformer
+from pdssm.layers.mlstm import MLSTM
 from tests.factories import relative_error
 
 pytestmark = pytest.mark.slow
@@ -87,3 +88,71 @@ def test_slstm_is_xlstms() -> None:
     assert relative_error(y, expected) < 1e-9
     grads = (torch.autograd.grad(out.square().sum(), x)[0] for out in (y, expected))
     assert relative_error(*grads) < 1e-9
+
+
+def copy_mlstm(mixer: MLSTM, oracle: Any) -> None:
+    with torch.no_grad():
+        oracle.proj_up.weight.copy_(mixer.up.weight)
+        oracle.conv1d.conv.weight.copy_(mixer.conv.weight.flip(0).t()[:, None])
+        oracle.conv1d.conv.bias.copy_(mixer.conv.bias)
+        own = (*mixer.queries_keys.unbind(2), mixer.values)
+        for projection, weight in zip((oracle.q_proj, oracle.k_proj, oracle.v_proj), own, strict=True):
+            projection.weight.copy_(weight.transpose(1, 2))
+        cell = oracle.mlstm_cell
+        for gate, weight, bias in zip(
+            (cell.igate, cell.fgate), mixer.gates.weight.chunk(2), mixer.gates.bias.chunk(2), strict=True
+        ):
+            gate.weight.copy_(weight)
+            gate.bias.copy_(bias)
+        cell.outnorm.weight.copy_(mixer.norm - 1)
+        oracle.learnable_skip.copy_(mixer.skip)
+        oracle.proj_down.weight.copy_(mixer.down.weight)
+
+
+def test_xlstm_is_the_packages_blocks() -> None:
+    """An mLSTM block and an sLSTM block with its gated network, without the norm after a whole stack."""
+    from xlstm import (
+        FeedForwardConfig,
+        mLSTMBlockConfig,
+        mLSTMLayerConfig,
+        sLSTMBlockConfig,
+        sLSTMLayerConfig,
+        xLSTMBlockStack,
+        xLSTMBlockStackConfig,
+    )
+
+    torch.manual_seed(0)
+    mixer = XLSTM(32, heads=2).double()
+    stack = xLSTMBlockStackConfig(
+        mlstm_block=mLSTMBlockConfig(mLSTMLayerConfig(num_heads=2)),
+        slstm_block=sLSTMBlockConfig(
+            sLSTMLayerConfig(num_heads=2, backend="vanilla", dtype="float32", enable_automatic_mixed_precision=False),
+            FeedForwardConfig(proj_factor=1.3, act_fn="gelu"),
+        ),
+        context_length=80, num_blocks=2, embedding_dim=32, slstm_at=[1], add_post_blocks_norm=False,
+    )  # fmt: skip
+    oracle = xLSTMBlockStack(stack).double()
+    matrix, scalar = oracle.blocks
+    begun = scalar.xlstm.slstm_cell
+    assert relative_error(begun._bias_int2ext(begun._bias_), mixer.slstm.bias) < 1e-6
+    assert relative_error(matrix.xlstm.mlstm_cell.fgate.bias, mixer.mlstm.gates.bias[2:]) < 1e-6
+    randomise(mixer)
+    copy_mlstm(mixer.mlstm, matrix.xlstm)
+    copy_slstm(mixer.slstm, scalar.xlstm)
+    with torch.no_grad():
+        norms = (matrix.xlstm_norm, scalar.xlstm_norm, scalar.ffn_norm)
+        for norm, own in zip(norms, mixer.norms, strict=True):
+            norm.weight.copy_(own.weight - 1)
+        scalar.ffn.proj_up.weight.copy_(mixer.up.weight)
+        scalar.ffn.proj_down.weight.copy_(mixer.down.weight)
+    x = draw(2, 80, 32).requires_grad_()
+    y, expected = mixer(x), oracle(x)
+    # Its parallel form has another m, and so another 1e-6 in the normaliser; step by step it has ours.
+    assert relative_error(y, expected) < 1e-6
+    grads = (torch.autograd.grad(out.square().sum(), x)[0] for out in (y, expected))
+    assert relative_error(*grads) < 1e-6
+    state, outputs = {}, []
+    for step in x.split(1, 1):
+        out, state = matrix.xlstm.step(step, **state)
+        outputs.append(out)
+    assert relative_error(mixer.mlstm(x), torch.cat(outputs, 1)) < 1e-12

@@ -10,6 +10,7 @@ from pdssm.layers.registry import MIXERS, make_mixer, mixer_options
 from pdssm.layers.sdssm import SDSSM
 from pdssm.layers.slstm import SLSTM
 from pdssm.layers.transformer import Transformer, TransformerState
+from pdssm.layers.xlstm import XLSTM, XLSTMState
 
 __all__ = [
     "LSTM",
@@ -17,6 +18,7 @@ __all__ = [
     "PDSSM",
     "SDSSM",
     "SLSTM",
+    "XLSTM",
     "ComplexDiagonal",
     "ConvState",
     "DeltaNet",
@@ -32,6 +34,7 @@ __all__ = [
     "RealDiagonal",
     "Transformer",
     "TransformerState",
+    "XLSTMState",
     "make_mixer",
     "mixer_options",
 ]

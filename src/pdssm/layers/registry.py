@@ -16,6 +16,7 @@ from pdssm.layers.recurrence import DEFAULTS, LinearRecurrence
 from pdssm.layers.sdssm import SDSSM
 from pdssm.layers.slstm import SLSTM
 from pdssm.layers.transformer import Transformer
+from pdssm.layers.xlstm import XLSTM
 
 MIXERS: dict[str, type[Mixer]] = {
     "pdssm": PDSSM,
@@ -28,6 +29,7 @@ MIXERS: dict[str, type[Mixer]] = {
     "gated_deltaproduct": GatedDeltaProduct,
     "lstm": LSTM,
     "slstm": SLSTM,
+    "xlstm": XLSTM,
     "transformer": Transformer,
 }
 

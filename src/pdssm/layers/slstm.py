@@ -38,10 +38,13 @@ class SLSTM(Mixer):
         self.direct_gates = nn.Parameter(std * torch.randn(heads, self.size, 2, self.size))
         self.recurrent = nn.Parameter(torch.zeros(heads, self.size, 4, self.size))
         self.bias = nn.Parameter(torch.zeros(heads, 4, self.size))
-        with torch.no_grad():
-            # Forget gates from open (5) to shut (-7), most of them in between.
-            self.bias[:, 1] = 5 - 12 * torch.linspace(0, 1, self.size) ** 0.3
+        self.open_forget_gates(power=0.3)
         self.norm = nn.Parameter(torch.ones(dim))
+
+    @torch.no_grad()
+    def open_forget_gates(self, power: float) -> None:
+        """Begin with forget gates from open (5) to shut (-7); the greater the power, the more of them open."""
+        self.bias[:, 1] = 5 - 12 * torch.linspace(0, 1, self.size, device=self.bias.device) ** power
 
     # ------------------------------------------------------------------------------------------------- states
 

@@ -1,0 +1,74 @@
+"""Scan and readout for matrix states that forget as a whole: one decay a head, so that matrix products do the work.
+
+Within a chunk of C steps, with g the running sum of the log decays, the outputs are those of a masked attention,
+
+    y_t = sum_{s <= t} exp(g_t - g_s) (q_t . k_s) v_s  +  exp(g_t) X_0 q_t,
+
+and X_0, the state before the chunk, comes from a scan over the chunks.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from pdssm.errors import ShapeError
+from pdssm.kernels.packing import Padded, Uniform
+from pdssm.scanning.scan import scan
+from pdssm.transitions import Diagonal
+
+CHUNK = 64
+
+
+def decay_readout(
+    log_decay: Tensor,
+    values: Tensor,
+    keys: Tensor,
+    queries: Tensor,
+    initial_state: Tensor,
+    *,
+    cu_seqlens: Tensor | None = None,
+    chunk: int = CHUNK,
+) -> tuple[Tensor, Tensor]:
+    """Outputs y_t = X_t q_t of X_t = exp(log_decay_t) X_{t-1} + v_t k_t^T, and the final states.
+
+    ``log_decay`` is ``(batch, time, heads)``, at most about 0, ``values`` ``(batch, time, heads, V)``, ``keys`` and
+    ``queries`` ``(batch, time, heads, N)``, the states ``(sequences, heads, V, N)``; all else as for ``scan``.
+    """
+    batch, time, heads = log_decay.shape
+    for name, tensor in (("values", values), ("keys", keys), ("queries", queries)):
+        if tensor.shape[:-1] != log_decay.shape:
+            raise ShapeError(f"{name} has shape {tuple(tensor.shape)}; expected {tuple(log_decay.shape)} and one more")
+    layout = Uniform(batch, False) if cu_seqlens is None else Padded(cu_seqlens, False)
+    longest = layout.valid.shape[1] if isinstance(layout, Padded) else time
+    chunk = min(chunk, longest)
+
+    def chunked(tensor: Tensor) -> Tensor:
+        """(batch, time, heads, E) to (sequences, chunks, heads, C, E), zero where there is no step."""
+        padded = layout.pad(tensor.flatten(0, 1))
+        if isinstance(layout, Padded):
+            padded = torch.where(layout.valid[..., None, None], padded, 0)
+        padded = pad(padded, (0, 0, 0, 0, 0, -padded.shape[1] % chunk))
+        return padded.reshape(padded.shape[0], -1, chunk, *padded.shape[2:]).transpose(2, 3)
+
+    # Padding neither decays nor writes, so the last state of all is the final one.
+    decay = chunked(log_decay[..., None])
+    y, final = _chunks(decay, chunked(values), chunked(keys), chunked(queries), initial_state)
+    steps = y.transpose(2, 3).flatten(1, 2)
+    return layout.unpad(steps[:, :longest]).reshape(batch, time, heads, -1), final
+
+
+def _chunks(log_decay: Tensor, v: Tensor, k: Tensor, q: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:
+    """All (S, chunks, H, C, E), log_decay with E = 1."""
+    g = log_decay.cumsum(-2)
+    end = g[..., -1:, :]
+    size = g.shape[-2]
+    causal = torch.ones(size, size, dtype=torch.bool, device=g.device).tril()
+    between = torch.exp(torch.where(causal, g - g.transpose(-1, -2), -torch.inf))
+    within = (q @ k.transpose(-1, -2) * between) @ v
+    written = (v * torch.exp(end - g)).transpose(-1, -2) @ k
+    decay = torch.exp(end[..., 0, :]).expand(*end.shape[:-2], k.shape[-1])
+    states, final = scan(Diagonal(decay), written, initial)
+    before = torch.cat((initial[:, None], states[:, :-1]), 1)
+    return within + (q * torch.exp(g)) @ before.transpose(-1, -2), final
