@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -53,26 +53,33 @@ DEFAULTS: RecurrenceOptions = {
 class LinearRecurrence(Mixer):
     """y_t = psi(x_t) + d * u_t with x_t = A(u_t) x_{t-1} + b(u_t); options as in ``RecurrenceOptions``."""
 
+    defaults: ClassVar[RecurrenceOptions] = DEFAULTS
+    """Of the options that this mixer has; a subclass may leave out what makes no sense for it."""
+
     def __init__(self, generator: Generator, **options: Unpack[RecurrenceOptions]) -> None:
         super().__init__(generator.dim)
         for name in options:
-            check_choice(f"option of {type(self).__name__}", name, DEFAULTS)
-        chosen: RecurrenceOptions = {**DEFAULTS, **options}
+            check_choice(f"option of {type(self).__name__}", name, self.defaults)
+        chosen: RecurrenceOptions = {**self.defaults, **options}
         check_choice("initial_state", chosen["initial_state"], ("first", "zero", "learned"))
         check_size("conv", chosen["conv"], 0)
         check_fraction("dropout", chosen["dropout"])
-        dim, state_dim = generator.dim, generator.state_dim
-        self.state_dim, self.start = state_dim, chosen["initial_state"]
-        self.conv = ShortConvolution(dim, chosen["conv"]) if chosen["conv"] else None
+        self.state_dim, self.start = generator.state_dim, chosen["initial_state"]
+        self.conv = ShortConvolution(self.dim, chosen["conv"]) if chosen["conv"] else None
         self.generator = generator
-        self.readout = Readout(
-            state_dim, dim, chosen["readout"], generator.complex_state, chosen["bias"], chosen["dropout"]
-        )
-        self.skip = nn.Parameter(torch.randn(dim) * dim**-0.5) if chosen["skip"] else None
+        self.readout = self._make_readout(generator, chosen)
+        self.skip = nn.Parameter(torch.randn(self.dim) * self.dim**-0.5) if chosen["skip"] else None
         if self.start == "learned":
             parts = 2 if generator.complex_state else 1
             self.first = nn.Parameter(torch.zeros(generator.state_dim, parts))
             nn.init.constant_(self.first[0, 0], 1.0)
+
+    @staticmethod
+    def _make_readout(generator: Generator, chosen: RecurrenceOptions) -> Readout:
+        return Readout(
+            generator.state_dim, generator.dim, chosen["readout"], generator.complex_state,
+            chosen["bias"], chosen["dropout"],
+        )  # fmt: skip
 
     @property
     def rowwise(self) -> bool:
