@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pdssm import scan_readout
+from pdssm import DiagonalPlusLowRank, scan_readout
 from pdssm.errors import DtypeError, GradientError, PDSSMError, RangeError
 from pdssm.kernels.cpu.families import FAMILIES
 from pdssm.kernels.cpu.matrix_families import BY_ARRAYS
@@ -47,6 +47,14 @@ def test_the_loop_that_reads(name: str, sizes: tuple[int, int], period: int, pac
     for value, oracle in zip((*got, *grads), (*expected, *oracles), strict=True):
         assert value.shape == oracle.shape
         assert relative_error(value, oracle) < 1e-11
+
+
+def test_a_rank_above_the_dimension() -> None:
+    draw = Draw(2, torch.float64)
+    wide = DiagonalPlusLowRank(draw(1, 5, 3), draw(1, 5, 3, 40, scale=0.1), draw(1, 5, 3, 40, scale=0.1))
+    rest = draw(1, 5, 7), draw(1, 5, 3), draw(1, 5, 3)
+    for value, oracle in zip(scan_readout(wide, *rest), scan_readout(wide, *rest, backend="reference"), strict=True):
+        assert relative_error(value, oracle) < 1e-12
 
 
 def test_in_single_precision() -> None:
@@ -149,6 +157,13 @@ def test_options_are_checked(name: str) -> None:
             make_mixer(name, 8, {option: value})
     with pytest.raises(RangeError, match="factors is 0"):
         make_mixer("gated_deltaproduct", 8, {"factors": 0})
+
+
+def test_options_of_rwkv7_are_checked() -> None:
+    with pytest.raises(RangeError, match="head_dim is 3; expected a divisor of 8"):
+        make_mixer("rwkv7", 8, {"head_dim": 3})
+    assert make_mixer("rwkv7", 128, {}).heads == 2
+    assert make_mixer("rwkv7", 128, {}).gate.down.weight.shape == (64, 128)
 
 
 @pytest.mark.parametrize(("name", "lowest"), [("deltanet", 0.0), ("deltanet_neg", -1.0), ("gated_deltaproduct", -1.0)])

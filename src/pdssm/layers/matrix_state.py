@@ -19,6 +19,7 @@ from pdssm.generators.base import full_precision
 from pdssm.layers.base import Layout, Mixer, make_layout
 from pdssm.layers.conv import ShortConvolution
 from pdssm.layers.recurrence import ConvState
+from pdssm.layers.token_shift import TokenShift
 from pdssm.scanning import scan_readout
 from pdssm.transitions import Transition
 
@@ -59,7 +60,7 @@ class MatrixState(Mixer):
             check_size(name, size)
         check_size("conv", conv, 0)
         self.heads, self.value_dim, self.key_dim = heads, value_dim, key_dim
-        self.conv = ShortConvolution(channels, conv) if conv else None
+        self.conv: ShortConvolution | TokenShift | None = ShortConvolution(channels, conv) if conv else None
 
     @abstractmethod
     def project(self, x: Tensor) -> Tensor:
@@ -80,7 +81,9 @@ class MatrixState(Mixer):
         weight = next(self.parameters())
         real = torch.float64 if weight.dtype == torch.float64 else torch.float32
         recurrent = weight.new_zeros((sequences, self.heads, self.value_dim, self.key_dim), dtype=real)
-        return recurrent if self.conv is None else ConvState(recurrent, self.conv.initial_window(sequences))
+        if self.conv is None:
+            return recurrent
+        return ConvState(recurrent, weight.new_zeros(sequences, self.conv.width - 1, self.conv.dim))
 
     def _split(self, name: str, state: Any, sequences: int) -> tuple[Tensor, Tensor | None]:
         """The recurrent state and the convolution's window."""

@@ -90,12 +90,12 @@ def _put_state(x: Any, state: Any, first: Any) -> None:
 @compiled
 def forward(
     lo: Any, hi: Any, p: Any, values: Any, keys: Any, queries: Any, initial: Any, cu: Any, period: Any, piece: Any,
-    first: Any, depth: Any, outputs: Any, final: Any, kept: Any,
+    first: Any, room: Any, outputs: Any, final: Any, kept: Any,
 ) -> None:  # fmt: skip
     """Tasks lo..hi."""
     heads, channels, size = initial.shape[1:]
     x, lanes = np.empty((size, LANES), initial.dtype), np.empty(LANES, initial.dtype)
-    scratch = np.empty((depth, size, LANES), initial.dtype)
+    scratch = np.empty((room[0], room[1], LANES), initial.dtype)
     for task in range(lo, hi):
         s, h = task // heads, task % heads
         for channel in range(0, channels, LANES):
@@ -114,14 +114,14 @@ def forward(
 @compiled
 def backward(
     lo: Any, hi: Any, p: Any, values: Any, keys: Any, queries: Any, initial: Any, cu: Any, period: Any, piece: Any,
-    first: Any, depth: Any, kept: Any, g_outputs: Any, g_final: Any, grads: Any, g_values: Any, g_keys: Any,
+    first: Any, room: Any, kept: Any, g_outputs: Any, g_final: Any, grads: Any, g_values: Any, g_keys: Any,
     g_queries: Any, g_initial: Any,
 ) -> None:  # fmt: skip
     """Tasks lo..hi of the adjoint; the gradients of what the channels share come as zeros."""
     heads, channels, size = initial.shape[1:]
     g, lanes = np.empty((size, LANES), initial.dtype), np.empty(LANES, initial.dtype)
     states = np.empty((piece + 1, size, LANES), initial.dtype)
-    scratch = np.empty((depth, size, LANES), initial.dtype)
+    scratch = np.empty((room[0], room[1], LANES), initial.dtype)
     for task in range(lo, hi):
         s, h = task // heads, task % heads
         for channel in range(0, channels, LANES):

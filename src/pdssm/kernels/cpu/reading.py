@@ -25,7 +25,7 @@ def read_forward(
     arrays = [array(tensor) for tensor in (values, keys, queries, initial, cu)]
     run(
         matrix.forward, sequences * heads, 6 * values.numel() * size,
-        bind(kind, None, params), *arrays, period, PIECE, array(_pieces(cu)), _depth(kind, params),
+        bind(kind, None, params), *arrays, period, PIECE, array(_pieces(cu)), _scratch(kind, params, size),
         array(outputs), array(final), array(kept),
     )  # fmt: skip
     return outputs, final, kept
@@ -43,7 +43,7 @@ def read_backward(
     arrays = [array(tensor) for tensor in (values, keys, queries, initial, cu)]
     run(
         matrix.backward, sequences * heads, 20 * values.numel() * size,
-        bind(kind, None, params), *arrays, period, PIECE, array(_pieces(cu)), _depth(kind, params), array(kept),
+        bind(kind, None, params), *arrays, period, PIECE, array(_pieces(cu)), _scratch(kind, params, size), array(kept),
         array(g_outputs), array(g_final), tuple(array(grad) for grad in shared),
         array(g_values), array(g_keys), array(g_queries), array(g_initial),
     )  # fmt: skip
@@ -56,6 +56,7 @@ def _pieces(cu: Tensor) -> Tensor:
     return torch.cat((cu.new_zeros(1), counts.cumsum(0)))
 
 
-def _depth(kind: str, params: list[Tensor]) -> int:
-    """States of scratch: Householder keeps the argument of each of its factors, the others a few sums."""
-    return max(1, params[0].shape[2]) if kind == "householder" else 1
+def _scratch(kind: str, params: list[Tensor], size: int) -> tuple[int, int]:
+    """States of scratch, and their rows: Householder keeps each factor's argument, low rank a sum of each rank."""
+    factors = params[0].shape[2] if kind == "householder" else 1
+    return factors, max(size, params[1].shape[2]) if kind == "low_rank" else size
