@@ -27,8 +27,8 @@ def paper_formal(task: str, seed: int = 0, **changes: Any) -> TrainConfig:
 def group(task: str = "A5:2", seed: int = 0, **changes: Any) -> TrainConfig:
     """The group word problems, the label at every step, with our start.
 
-    Magnitudes that can stay near 1 and phases held at 0 are a choice, not a finding: of the few runs made, seed 1 was
-    better with them and seed 0 no better than without. ``python -m benchmarks.starts`` compares them.
+    Magnitudes that can stay near 1 and phases held at 0, with which Table 2b was run. ``results/starts.json`` compares
+    six pairs at two seeds: this one is not the best of them, ``phase="shrink"`` holds further.
     """
     values: dict[str, Any] = {
         "mixer": "pdssm",
