@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from pdssm.errors import check_choice
+from pdssm.errors import check_choice, check_size
 from pdssm.generators.base import Generator, RealInputs, state_precision
 from pdssm.generators.invariant import everywhere
 from pdssm.transitions import BlockDiagonal
@@ -29,6 +29,7 @@ class LinOSSGenerator(Generator):
     complex_state = False
 
     def __init__(self, dim: int, oscillators: int, discretization: Discretization = "im") -> None:
+        check_size("oscillators", oscillators)
         super().__init__(dim, 2 * oscillators)
         check_choice("discretization", discretization, ("im", "imex"))
         self.discretization = discretization
