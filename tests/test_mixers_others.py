@@ -11,9 +11,12 @@ from torch import Tensor
 
 from pdssm.errors import PDSSMError
 from pdssm.kernels import slstm
-from pdssm.layers import SLSTM, XLSTM, Transformer, make_mixer
+from pdssm.kernels.cpu.selective import MARK
+from pdssm.kernels.selective import selective_scan
+from pdssm.layers import SLSTM, XLSTM, Mamba, Transformer, make_mixer
 from pdssm.layers.transformer import QUERIES
-from pdssm.scanning import decay_readout, scan_readout
+from pdssm.scanning import decay_readout, scan_readout, selective_readout
+from pdssm.scanning.selective import selective_readout_plain
 from pdssm.transitions import Diagonal
 from tests.factories import real_loss, relative_error
 
@@ -211,3 +214,62 @@ def test_xlstm_refuses() -> None:
             XLSTM(DIM, **options)  # type: ignore[arg-type]
     with pytest.raises(PDSSMError, match=r"initial_state.memory has shape \(2, 4, 5, 4\); expected \(3, 4, 5, 4\)"):
         XLSTM(DIM)(draw(3, 4).float(), XLSTM(DIM).initial_state(2))
+
+
+# ---------------------------------------------------------------------------------------------------------- Mamba
+
+
+def scan_problem(channels: int, lengths: list[int], size: int = 3) -> tuple[list[Tensor], Tensor]:
+    """(dt, x, rates, keys, queries, initial state), offsets."""
+    generator = torch.Generator().manual_seed(0)
+    steps, sequences = sum(lengths), len(lengths)
+    dt, x, rates, keys, queries, initial = (
+        torch.randn(*shape, dtype=torch.float64, generator=generator)
+        for shape in (
+            (steps, channels), (steps, channels), (channels, size), (steps, size), (steps, size),
+            (sequences, channels, size),
+        )
+    )  # fmt: skip
+    leaves = [dt.abs(), x, -rates.abs(), keys, queries, initial]
+    return [tensor.requires_grad_() for tensor in leaves], torch.tensor([0, *lengths]).cumsum(0)
+
+
+@pytest.mark.parametrize("channels", [5, 16, 35])
+@pytest.mark.parametrize("lengths", [[3, 0, 4], [MARK, 1, 2 * MARK + 7, MARK - 1]])
+def test_the_compiled_selective_scan_is_the_plain_one(channels: int, lengths: list[int]) -> None:
+    """With channels that fill no block, and sequences of several pieces."""
+    leaves, cu = scan_problem(channels, lengths)
+    results = []
+    for function in (selective_readout, selective_readout_plain):
+        outputs, final = function(*leaves, cu)
+        results.append((outputs, final, *torch.autograd.grad(real_loss(outputs, final), leaves)))
+    for value, oracle in zip(*results, strict=True):
+        assert relative_error(value, oracle) < 1e-12
+
+
+def test_the_compiled_selective_scan_is_an_op() -> None:
+    leaves, cu = scan_problem(2, [3, 0, 2], 2)
+    torch.library.opcheck(selective_scan, (*leaves, cu))
+    assert torch.autograd.gradcheck(lambda *args: selective_readout(*args, cu), leaves)
+    outputs, _ = selective_readout(*leaves, cu)
+    (first,) = torch.autograd.grad(outputs.square().sum(), leaves[1], create_graph=True)
+    with pytest.raises(PDSSMError, match="selective_scan has no second derivative"):
+        first.sum().backward()
+    with pytest.raises(PDSSMError, match="cu_seqlens runs from 0 to 4; expected it to run from 0 to 5"):
+        selective_readout(*leaves, torch.tensor([0, 3, 3, 4]))
+
+
+def test_a_loss_on_the_final_state_alone() -> None:
+    leaves, cu = scan_problem(4, [3, 2])
+    grads = (torch.autograd.grad(real_loss(function(*leaves, cu)[1]), leaves, allow_unused=True)
+             for function in (selective_readout, selective_readout_plain))  # fmt: skip
+    for value, oracle in zip(*grads, strict=True):
+        assert (float(value.abs().max()) == 0) if oracle is None else (relative_error(value, oracle) < 1e-12)
+
+
+def test_mamba_refuses() -> None:
+    for option in ("state_dim", "expand", "rank"):
+        with pytest.raises(PDSSMError, match=f"{option} is 0; expected a whole number"):
+            Mamba(DIM, **{option: 0})
+    with pytest.raises(PDSSMError, match=r"initial_state.recurrent has shape \(2, 16, 16\); expected \(3, 16, 16\)"):
+        Mamba(DIM)(draw(3, 4).float(), Mamba(DIM).initial_state(2))

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
-from pdssm.layers import SLSTM, XLSTM, Mixer, Transformer
+from pdssm.layers import SLSTM, XLSTM, Mamba, Mixer, Transformer
 from pdssm.layers.mlstm import MLSTM
 from tests.factories import relative_error
 
@@ -156,3 +157,35 @@ def test_xlstm_is_the_packages_blocks() -> None:
         out, state = matrix.xlstm.step(step, **state)
         outputs.append(out)
     assert relative_error(mixer.mlstm(x), torch.cat(outputs, 1)) < 1e-12
+
+
+# ---------------------------------------------------------------------------------------------------------- Mamba
+
+
+def test_mamba_is_transformers() -> None:
+    from transformers import MambaConfig
+    from transformers.models.mamba.modeling_mamba import MambaMixer
+
+    torch.manual_seed(0)
+    mixer = Mamba(32).double()
+    oracle = MambaMixer(MambaConfig(hidden_size=32, num_hidden_layers=1), 0).double().eval()
+    assert (oracle.time_step_rank, oracle.conv_kernel_size) == (mixer.rank, mixer.conv.width)
+    # It begins as ours, dt's bias up to chance: its step sizes lie between the same bounds.
+    assert relative_error(oracle.A_log, mixer.log_rates) < 1e-6
+    for bias in (oracle.dt_proj.bias, mixer.steps.bias):
+        assert 1e-3 < softplus(bias).min().item() < softplus(bias).max().item() < 0.1
+    randomise(mixer)
+    with torch.no_grad():
+        for own, weight in (
+            (mixer.inputs.weight, oracle.in_proj.weight), (mixer.selection.weight, oracle.x_proj.weight),
+            (mixer.steps.weight, oracle.dt_proj.weight), (mixer.steps.bias, oracle.dt_proj.bias),
+            (mixer.conv.weight.flip(0).t()[:, None], oracle.conv1d.weight), (mixer.conv.bias, oracle.conv1d.bias),
+            (mixer.log_rates, oracle.A_log), (mixer.skip, oracle.D), (mixer.output.weight, oracle.out_proj.weight),
+        ):  # fmt: skip
+            weight.copy_(own)
+    x = 3 * draw(2, 100, 32).requires_grad_()
+    y, expected = mixer(x), oracle(x)
+    # Its A, D and dt's bias are float32.
+    assert relative_error(y, expected) < 1e-6
+    grads = (torch.autograd.grad(out.square().sum(), x)[0] for out in (y, expected))
+    assert relative_error(*grads) < 1e-6

@@ -6,6 +6,7 @@ from pdssm.layers.diagonal import ComplexDiagonal, RealDiagonal
 from pdssm.layers.linoss import LinOSSIM, LinOSSIMEX
 from pdssm.layers.lru import LRU
 from pdssm.layers.lstm import LSTM, LSTMState
+from pdssm.layers.mamba import Mamba
 from pdssm.layers.pdssm import PDSSM, GivenPDSSM, Inspection
 from pdssm.layers.recurrence import ConvState, LinearRecurrence
 from pdssm.layers.registry import MIXERS, make_mixer, mixer_options
@@ -48,6 +49,7 @@ __all__ = [
     "LinOSSIM",
     "LinOSSIMEX",
     "LinearRecurrence",
+    "Mamba",
     "Mixer",
     "RealDiagonal",
     "Transformer",

@@ -13,6 +13,7 @@ from pdssm.layers.diagonal import ComplexDiagonal, RealDiagonal
 from pdssm.layers.linoss import LinOSSIM, LinOSSIMEX
 from pdssm.layers.lru import LRU
 from pdssm.layers.lstm import LSTM
+from pdssm.layers.mamba import Mamba
 from pdssm.layers.pdssm import PDSSM
 from pdssm.layers.recurrence import LinearRecurrence
 from pdssm.layers.s4d import S4D
@@ -46,6 +47,7 @@ MIXERS: dict[str, type[Mixer]] = {
     "gated_deltanet": GatedDeltaNet,
     "gated_deltaproduct": GatedDeltaProduct,
     "rwkv7": RWKV7,
+    "mamba": Mamba,
     "lstm": LSTM,
     "slstm": SLSTM,
     "xlstm": XLSTM,
