@@ -24,67 +24,72 @@ from typing import Any
 import numpy as np
 from numba.core.extending import overload
 
-from pdssm.kernels.cpu import matrix_families
+from pdssm.kernels.cpu import matrix_families, pointers, vector
 from pdssm.kernels.cpu.compiling import compiled_with
 from pdssm.kernels.cpu.families import SOURCES
 from pdssm.kernels.cpu.matrix_families import BY_ARRAYS, add_dots, add_outer, copy_state, inner
-from pdssm.kernels.cpu.vector import LANES, load, store
+from pdssm.kernels.cpu.pointers import at, get, put, zeros
+from pdssm.kernels.cpu.vector import LANES
 
-compiled: Any = compiled_with((*SOURCES, Path(matrix_families.__file__)))
+_MODULES = (matrix_families, pointers, vector)
+compiled: Any = compiled_with((*SOURCES, *(Path(str(module.__file__)) for module in _MODULES)))
 
 
-def advance(p: Any, t: Any, h: Any, x: Any, scratch: Any) -> None:
+def advance(p: Any, t: Any, h: Any, x: Any, size: Any, scratch: Any) -> None:
     """x = A_t x, by the family of ``p``; compiled code only."""
     raise NotImplementedError
 
 
-def retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, scratch: Any) -> None:
+def retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any) -> None:
     """g = A_t^T g, and step t's share of the parameters' gradients."""
     raise NotImplementedError
 
 
 @overload(advance)
-def _advance(p: Any, t: Any, h: Any, x: Any, scratch: Any) -> Any:
+def _advance(p: Any, t: Any, h: Any, x: Any, size: Any, scratch: Any) -> Any:
     return BY_ARRAYS[p.instance_class].advance
 
 
 @overload(retreat)
-def _retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, scratch: Any) -> Any:
+def _retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any) -> Any:
     return BY_ARRAYS[p.instance_class].retreat
 
 
 @compiled
-def _take(row: Any, first: Any, lanes: Any) -> Any:
-    """LANES entries of a row from ``first`` on, zeros beyond its end."""
-    count = min(LANES, row.shape[0] - first)
+def _take(row: Any, count: Any, lanes: Any) -> Any:
+    """The first LANES entries of a row; zeros where it has only ``count``."""
+    if count >= LANES:
+        return get(row, 0)
+    put(lanes, 0, zeros(lanes))
     for lane in range(count):
-        lanes[lane] = row[first + lane]
-    for lane in range(count, LANES):
-        lanes[lane] = 0
-    return load(lanes, (0,))
+        lanes[lane] = row[lane]
+    return get(lanes, 0)
 
 
 @compiled
-def _put(vector: Any, row: Any, first: Any, lanes: Any) -> None:
-    store(lanes, (0,), vector)
-    for lane in range(min(LANES, row.shape[0] - first)):
-        row[first + lane] = lanes[lane]
+def _put(values: Any, row: Any, count: Any, lanes: Any) -> None:
+    if count >= LANES:
+        put(row, 0, values)
+        return
+    put(lanes, 0, values)
+    for lane in range(count):
+        row[lane] = lanes[lane]
 
 
 @compiled
-def _take_state(state: Any, first: Any, x: Any) -> None:
-    """Rows first..first + LANES of (V, N) as (N, LANES)."""
-    count = min(LANES, state.shape[0] - first)
-    for j in range(x.shape[0]):
-        for lane in range(LANES):
-            x[j, lane] = state[first + lane, j] if lane < count else 0
+def _take_state(state: Any, count: Any, x: Any, size: Any) -> None:
+    """At most LANES rows of N numbers as N vectors."""
+    for j in range(size):
+        put(x, j, zeros(x))
+        for lane in range(min(LANES, count)):
+            x[j * LANES + lane] = state[lane * size + j]
 
 
 @compiled
-def _put_state(x: Any, state: Any, first: Any) -> None:
-    for lane in range(min(LANES, state.shape[0] - first)):
-        for j in range(x.shape[0]):
-            state[first + lane, j] = x[j, lane]
+def _put_state(x: Any, state: Any, count: Any, size: Any) -> None:
+    for lane in range(min(LANES, count)):
+        for j in range(size):
+            state[lane * size + j] = x[j * LANES + lane]
 
 
 @compiled
@@ -92,23 +97,39 @@ def forward(
     lo: Any, hi: Any, p: Any, values: Any, keys: Any, queries: Any, initial: Any, cu: Any, period: Any, piece: Any,
     first: Any, room: Any, outputs: Any, final: Any, kept: Any,
 ) -> None:  # fmt: skip
-    """Tasks lo..hi."""
+    """Tasks lo..hi; scratch has ``room`` for (states, vectors of each)."""
     heads, channels, size = initial.shape[1:]
-    x, lanes = np.empty((size, LANES), initial.dtype), np.empty(LANES, initial.dtype)
+    state, spare = np.empty((size, LANES), initial.dtype), np.empty(LANES, initial.dtype)
     scratch = np.empty((room[0], room[1], LANES), initial.dtype)
+    x, lanes = at(state, (0, 0)), at(spare, (0,))
     for task in range(lo, hi):
         s, h = task // heads, task % heads
-        for channel in range(0, channels, LANES):
-            _take_state(initial[s, h], channel, x)
+        for c in range(0, channels, LANES):
+            count = channels - c
+            _take_state(at(initial, (s, h, c, 0)), count, x, size)
             for i in range(cu[s + 1] - cu[s]):
                 t = cu[s] + i
                 if i % piece == 0:
-                    _put_state(x, kept[first[s] + i // piece, h], channel)
-                advance(p, t, h, x, scratch)
-                add_outer(keys[t, h], _take(values[t, h], channel, lanes), x)
+                    _put_state(x, at(kept, (first[s] + i // piece, h, c, 0)), count, size)
+                advance(p, t, h, x, size, scratch)
+                add_outer(at(keys, (t, h, 0)), _take(at(values, (t, h, c)), count, lanes), x, size)
                 if (t + 1) % period == 0:
-                    _put(inner(queries[t // period, h], x), outputs[t // period, h], channel, lanes)
-            _put_state(x, final[s, h], channel)
+                    y = inner(at(queries, (t // period, h, 0)), x, size)
+                    _put(y, at(outputs, (t // period, h, c)), count, lanes)
+            _put_state(x, at(final, (s, h, c, 0)), count, size)
+
+
+@compiled
+def _states_again(
+    p: Any, values: Any, keys: Any, start: Any, count: Any, h: Any, c: Any, lanes: Any, states: Any, scratch: Any
+) -> None:
+    """states[i + 1] after step start + i."""
+    size = keys.shape[2]
+    for i in range(count):
+        t, x = start + i, at(states, (i + 1, 0, 0))
+        copy_state(at(states, (i, 0, 0)), x, size)
+        advance(p, t, h, x, size, scratch)
+        add_outer(at(keys, (t, h, 0)), _take(at(values, (t, h, c)), values.shape[2] - c, lanes), x, size)
 
 
 @compiled
@@ -119,29 +140,27 @@ def backward(
 ) -> None:  # fmt: skip
     """Tasks lo..hi of the adjoint; the gradients of what the channels share come as zeros."""
     heads, channels, size = initial.shape[1:]
-    g, lanes = np.empty((size, LANES), initial.dtype), np.empty(LANES, initial.dtype)
+    carry, spare = np.empty((size, LANES), initial.dtype), np.empty(LANES, initial.dtype)
     states = np.empty((piece + 1, size, LANES), initial.dtype)
     scratch = np.empty((room[0], room[1], LANES), initial.dtype)
+    g, lanes = at(carry, (0, 0)), at(spare, (0,))
     for task in range(lo, hi):
         s, h = task // heads, task % heads
-        for channel in range(0, channels, LANES):
-            _take_state(g_final[s, h], channel, g)
+        for c in range(0, channels, LANES):
+            count = channels - c
+            _take_state(at(g_final, (s, h, c, 0)), count, g, size)
             for number in range(first[s + 1] - first[s] - 1, -1, -1):
                 start = cu[s] + number * piece
-                count = min(piece, cu[s + 1] - start)
-                _take_state(kept[first[s] + number, h], channel, states[0])
-                for i in range(count):
-                    copy_state(states[i], states[i + 1])
-                    advance(p, start + i, h, states[i + 1], scratch)
-                    add_outer(keys[start + i, h], _take(values[start + i, h], channel, lanes), states[i + 1])
-                for i in range(count - 1, -1, -1):
-                    t = start + i
+                steps = min(piece, cu[s + 1] - start)
+                _take_state(at(kept, (first[s] + number, h, c, 0)), count, at(states, (0, 0, 0)), size)
+                _states_again(p, values, keys, start, steps, h, c, lanes, states, scratch)
+                for i in range(steps - 1, -1, -1):
+                    t, read = start + i, (start + i) // period
                     if (t + 1) % period == 0:
-                        r = t // period
-                        g_output = _take(g_outputs[r, h], channel, lanes)
-                        add_dots(states[i + 1], g_output, g_queries[r, h])
-                        add_outer(queries[r, h], g_output, g)
-                    _put(inner(keys[t, h], g), g_values[t, h], channel, lanes)
-                    add_dots(g, _take(values[t, h], channel, lanes), g_keys[t, h])
-                    retreat(p, grads, t, h, states[i], g, scratch)
-            _put_state(g, g_initial[s, h], channel)
+                        g_output = _take(at(g_outputs, (read, h, c)), count, lanes)
+                        add_dots(at(states, (i + 1, 0, 0)), g_output, at(g_queries, (read, h, 0)), size)
+                        add_outer(at(queries, (read, h, 0)), g_output, g, size)
+                    _put(inner(at(keys, (t, h, 0)), g, size), at(g_values, (t, h, c)), count, lanes)
+                    add_dots(g, _take(at(values, (t, h, c)), count, lanes), at(g_keys, (t, h, 0)), size)
+                    retreat(p, grads, t, h, at(states, (i, 0, 0)), g, size, scratch)
+            _put_state(g, at(g_initial, (s, h, c, 0)), count, size)

@@ -1,166 +1,168 @@
 """One step of a matrix state for ``LANES`` of its rows at once: how the families act where they share a transition.
 
-Here a state X lies transposed, x (N, LANES): x[j] is component j of LANES rows of X, a vector.  What the rows share,
-A's entries, k and q, are numbers that multiply vectors; sums over the lanes are taken for their gradients only.
+Here a state X lies transposed, as N vectors: vector j is component j of LANES rows of X.  What the rows share, A's
+entries, k and q, are numbers that multiply vectors; sums over the lanes are taken for their gradients only.
 
 ``advance`` replaces x by A x.  ``retreat`` replaces g by A^T g and adds to the parameters' gradients of step t, x being
-the state before it.  Everything is real.
+the state before it.  Everything is real.  States and rows are addresses (``pointers``), so sizes go with them.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from pdssm.kernels.cpu import pointers, vector
 from pdssm.kernels.cpu.compiling import compiled_with
 from pdssm.kernels.cpu.families import SOURCES
 from pdssm.kernels.cpu.families.blocks import DiagonalArrays
 from pdssm.kernels.cpu.families.householder import HouseholderArrays
 from pdssm.kernels.cpu.families.low_rank import LowRankArrays
-from pdssm.kernels.cpu.vector import add, broadcast, fma, load, mul, splat, store, sum_lanes
+from pdssm.kernels.cpu.pointers import at, get, put, zeros
+from pdssm.kernels.cpu.vector import add, fma, mul, splat, sum_lanes
 
-compiled: Any = compiled_with(SOURCES)
+compiled: Any = compiled_with((*SOURCES, *(Path(str(module.__file__)) for module in (pointers, vector))))
 
 
 @compiled
-def inner(row: Any, x: Any) -> Any:
+def inner(row: Any, x: Any, size: Any) -> Any:
     """sum_j row[j] x[j], a vector; in four parts, which need not wait for each other."""
-    a = b = c = d = splat(x.dtype.type(0))
-    size = x.shape[0]
+    a = b = c = d = zeros(row)
     for j in range(0, size - 3, 4):
-        a = fma(broadcast(row, (j,)), load(x, (j, 0)), a)
-        b = fma(broadcast(row, (j + 1,)), load(x, (j + 1, 0)), b)
-        c = fma(broadcast(row, (j + 2,)), load(x, (j + 2, 0)), c)
-        d = fma(broadcast(row, (j + 3,)), load(x, (j + 3, 0)), d)
+        a = fma(splat(row[j]), get(x, j), a)
+        b = fma(splat(row[j + 1]), get(x, j + 1), b)
+        c = fma(splat(row[j + 2]), get(x, j + 2), c)
+        d = fma(splat(row[j + 3]), get(x, j + 3), d)
     for j in range(size - size % 4, size):
-        a = fma(broadcast(row, (j,)), load(x, (j, 0)), a)
+        a = fma(splat(row[j]), get(x, j), a)
     return add(add(a, b), add(c, d))
 
 
 @compiled
-def add_outer(row: Any, vector: Any, x: Any) -> None:
-    """x[j] += row[j] vector."""
-    for j in range(x.shape[0]):
-        store(x, (j, 0), fma(broadcast(row, (j,)), vector, load(x, (j, 0))))
+def add_outer(row: Any, factor: Any, x: Any, size: Any) -> None:
+    """x[j] += row[j] factor."""
+    for j in range(size):
+        put(x, j, fma(splat(row[j]), factor, get(x, j)))
 
 
 @compiled
-def add_dots(x: Any, vector: Any, out: Any) -> None:
-    """out[j] += the sum of x[j] vector over the lanes."""
-    for j in range(x.shape[0]):
-        out[j] += sum_lanes(mul(load(x, (j, 0)), vector))
+def add_dots(x: Any, factor: Any, out: Any, size: Any) -> None:
+    """out[j] += the sum of x[j] factor over the lanes."""
+    for j in range(size):
+        out[j] += sum_lanes(mul(get(x, j), factor))
 
 
 @compiled
-def _add_products(x: Any, g: Any, out: Any) -> None:
+def copy_state(x: Any, y: Any, size: Any) -> None:
+    for j in range(size):
+        put(y, j, get(x, j))
+
+
+@compiled
+def _add_products(x: Any, g: Any, out: Any, entries: Any, size: Any) -> None:
     """out[j] += the sum of x[j] g[j] over the lanes; all j together where out has one entry."""
-    if out.shape[0] == x.shape[0]:
-        for j in range(x.shape[0]):
-            out[j] += sum_lanes(mul(load(x, (j, 0)), load(g, (j, 0))))
+    if entries == size:
+        for j in range(size):
+            out[j] += sum_lanes(mul(get(x, j), get(g, j)))
         return
-    total = splat(x.dtype.type(0))
-    for j in range(x.shape[0]):
-        total = fma(load(x, (j, 0)), load(g, (j, 0)), total)
+    total = zeros(out)
+    for j in range(size):
+        total = fma(get(x, j), get(g, j), total)
     out[0] += sum_lanes(total)
 
 
 @compiled
-def _scale(diag: Any, x: Any) -> None:
-    """x[j] *= diag[j], or the one number there is."""
-    each = 1 if diag.shape[0] == x.shape[0] else 0
-    for j in range(x.shape[0]):
-        store(x, (j, 0), mul(broadcast(diag, (each * j,)), load(x, (j, 0))))
-
-
-@compiled
-def copy_state(x: Any, y: Any) -> None:
-    for j in range(x.shape[0]):
-        store(y, (j, 0), load(x, (j, 0)))
+def _scale(diag: Any, entries: Any, x: Any, y: Any, size: Any) -> None:
+    """y[j] = diag[j] x[j]; diag has one entry or all."""
+    if entries == size:
+        for j in range(size):
+            put(y, j, mul(splat(diag[j]), get(x, j)))
+        return
+    factor = splat(diag[0])
+    for j in range(size):
+        put(y, j, mul(factor, get(x, j)))
 
 
 # ------------------------------------------------------------------------------------------------- diagonal
 
 
-def diagonal_advance(p: Any, t: Any, h: Any, x: Any, scratch: Any) -> None:
-    _scale(p.diag[t, h], x)
+def diagonal_advance(p: Any, t: Any, h: Any, x: Any, size: Any, scratch: Any) -> None:
+    _scale(at(p.diag, (t, h, 0)), size, x, x, size)
 
 
-def diagonal_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, scratch: Any) -> None:
-    _add_products(x, g, grads[0][t, h])
-    _scale(p.diag[t, h], g)
+def diagonal_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any) -> None:
+    _add_products(x, g, at(grads[0], (t, h, 0)), size, size)
+    _scale(at(p.diag, (t, h, 0)), size, g, g, size)
 
 
 # ---------------------------------------------------------------------------------------------- Householder
 
 
+def householder_advance(p: Any, t: Any, h: Any, x: Any, size: Any, scratch: Any) -> None:
+    _scale(at(p.decay, (t, h, 0)), p.decay.shape[2], x, x, size)
+    for m in range(p.keys.shape[2]):
+        key = at(p.keys, (t, h, m, 0))
+        add_outer(key, mul(splat(-at(p.beta, (t, h, m))[0]), inner(key, x, size)), x, size)
+
+
 @compiled
-def _reflect(key: Any, beta: Any, x: Any) -> None:
-    add_outer(key, mul(splat(-beta), inner(key, x)), x)
+def _reflect_back(key: Any, beta: Any, y: Any, g: Any, g_key: Any, g_beta: Any, size: Any) -> None:
+    """With r = k^T y and s = k^T g:  g_beta = -<r, s>,  g_k[j] = -beta (<r, g[j]> + <s, y[j]>),  g <- g - beta k s."""
+    before, back, minus = inner(key, y, size), inner(key, g, size), splat(-beta)
+    g_beta[0] -= sum_lanes(mul(before, back))
+    before, back = mul(minus, before), mul(minus, back)
+    for j in range(size):
+        own = get(g, j)
+        g_key[j] += sum_lanes(fma(before, own, mul(back, get(y, j))))
+        put(g, j, fma(splat(key[j]), back, own))
 
 
-def householder_advance(p: Any, t: Any, h: Any, x: Any, scratch: Any) -> None:
-    keys, beta = p.keys[t, h], p.beta[t, h]
-    _scale(p.decay[t, h], x)
-    for m in range(keys.shape[0]):
-        _reflect(keys[m], beta[m], x)
-
-
-def householder_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, scratch: Any) -> None:
-    """Forward again, keeping each factor's argument y; then back through them, with r = k^T y and s = k^T g:
-
-    g_beta = -<r, s>,  g_k[j] = -beta <r, g[j]> - beta <s, y[j]>,  g <- g - beta k s;  <,> sums over the lanes.
-    """
-    keys, beta = p.keys[t, h], p.beta[t, h]
-    g_keys, g_beta, size = grads[0][t, h], grads[1][t, h], x.shape[0]
-    copy_state(x, scratch[0])
-    _scale(p.decay[t, h], scratch[0])
-    for m in range(keys.shape[0] - 1):
-        copy_state(scratch[m], scratch[m + 1])
-        _reflect(keys[m], beta[m], scratch[m + 1])
-    for m in range(keys.shape[0] - 1, -1, -1):
-        key, y, g_key = keys[m], scratch[m], g_keys[m]
-        before, back, minus = inner(key, y), inner(key, g), splat(-beta[m])
-        g_beta[m] -= sum_lanes(mul(before, back))
-        before, back = mul(minus, before), mul(minus, back)
-        for j in range(size):
-            gj = load(g, (j, 0))
-            g_key[j] += sum_lanes(fma(before, gj, mul(back, load(y, (j, 0)))))
-            store(g, (j, 0), fma(broadcast(key, (j,)), back, gj))
-    _add_products(x, g, grads[2][t, h])
-    _scale(p.decay[t, h], g)
+def householder_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any) -> None:
+    """Forward again, keeping each factor's argument; then back through them."""
+    decay, entries, factors = at(p.decay, (t, h, 0)), p.decay.shape[2], p.keys.shape[2]
+    _scale(decay, entries, x, at(scratch, (0, 0, 0)), size)
+    for m in range(factors - 1):
+        key, y, after = at(p.keys, (t, h, m, 0)), at(scratch, (m, 0, 0)), at(scratch, (m + 1, 0, 0))
+        copy_state(y, after, size)
+        add_outer(key, mul(splat(-at(p.beta, (t, h, m))[0]), inner(key, y, size)), after, size)
+    for m in range(factors - 1, -1, -1):
+        key, beta, y = at(p.keys, (t, h, m, 0)), at(p.beta, (t, h, m)), at(scratch, (m, 0, 0))
+        _reflect_back(key, beta[0], y, g, at(grads[0], (t, h, m, 0)), at(grads[1], (t, h, m)), size)
+    _add_products(x, g, at(grads[2], (t, h, 0)), entries, size)
+    _scale(decay, entries, g, g, size)
 
 
 # --------------------------------------------------------------------------------- diagonal plus low rank
 
 
-def low_rank_advance(p: Any, t: Any, h: Any, x: Any, scratch: Any) -> None:
-    left, right, sums = p.left[t, h], p.right[t, h], scratch[0]
-    for m in range(left.shape[0]):
-        store(sums, (m, 0), inner(right[m], x))
-    _scale(p.diag[t, h], x)
-    for m in range(left.shape[0]):
-        add_outer(left[m], load(sums, (m, 0)), x)
+def low_rank_advance(p: Any, t: Any, h: Any, x: Any, size: Any, scratch: Any) -> None:
+    sums = at(scratch, (0, 0, 0))
+    for m in range(p.left.shape[2]):
+        put(sums, m, inner(at(p.right, (t, h, m, 0)), x, size))
+    _scale(at(p.diag, (t, h, 0)), size, x, x, size)
+    for m in range(p.left.shape[2]):
+        add_outer(at(p.left, (t, h, m, 0)), get(sums, m), x, size)
 
 
-def low_rank_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, scratch: Any) -> None:
+def low_rank_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any) -> None:
     """With r = right_m^T x and s = left_m^T g:  g_left_m[j] = <r, g[j]>,  g_right_m[j] = <s, x[j]>."""
-    left, right, sums = p.left[t, h], p.right[t, h], scratch[0]
-    g_left, g_right = grads[1][t, h], grads[2][t, h]
-    _add_products(x, g, grads[0][t, h])
-    for m in range(left.shape[0]):
-        add_dots(g, inner(right[m], x), g_left[m])
-        back = inner(left[m], g)
-        add_dots(x, back, g_right[m])
-        store(sums, (m, 0), back)
-    _scale(p.diag[t, h], g)
-    for m in range(left.shape[0]):
-        add_outer(right[m], load(sums, (m, 0)), g)
+    sums = at(scratch, (0, 0, 0))
+    _add_products(x, g, at(grads[0], (t, h, 0)), size, size)
+    for m in range(p.left.shape[2]):
+        add_dots(g, inner(at(p.right, (t, h, m, 0)), x, size), at(grads[1], (t, h, m, 0)), size)
+        back = inner(at(p.left, (t, h, m, 0)), g, size)
+        add_dots(x, back, at(grads[2], (t, h, m, 0)), size)
+        put(sums, m, back)
+    _scale(at(p.diag, (t, h, 0)), size, g, g, size)
+    for m in range(p.left.shape[2]):
+        add_outer(at(p.right, (t, h, m, 0)), get(sums, m), g, size)
 
 
 class MatrixFamily(NamedTuple):
     advance: Any
-    """(p, t, h, x, scratch)."""
+    """(p, t, h, x, size, scratch)."""
     retreat: Any
-    """(p, grads, t, h, x, g, scratch)."""
+    """(p, grads, t, h, x, g, size, scratch)."""
 
 
 BY_ARRAYS: dict[type, MatrixFamily] = {
