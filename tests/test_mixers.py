@@ -30,6 +30,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "gated_deltaproduct": [{"factors": 3, "heads": 2, "head_dim": 3, "expand": 1, "conv": 2, "negative": False}],
     "rwkv7": [{"head_dim": 2, "decay_rank": 3, "rate_rank": 2, "gate_rank": 5}],
     "mamba": [{"state_dim": 3, "expand": 1, "conv": 2, "rank": 2}],
+    "mamba3": [{"state_dim": 6, "expand": 1, "head_dim": 4}, {"state_dim": 4, "trapezoid": False}],
     "slstm": [{"heads": 2, "conv": 0}],
     "xlstm": [{"heads": 2, "conv": 3, "ffn_dim": 5}],
     "transformer": [{"heads": 1, "window": 7}],

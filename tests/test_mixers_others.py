@@ -13,7 +13,7 @@ from pdssm.errors import PDSSMError
 from pdssm.kernels import slstm
 from pdssm.kernels.cpu.selective import MARK
 from pdssm.kernels.selective import selective_scan
-from pdssm.layers import SLSTM, XLSTM, Mamba, Transformer, make_mixer
+from pdssm.layers import SLSTM, XLSTM, Mamba, Mamba3, Transformer, make_mixer
 from pdssm.layers.transformer import QUERIES
 from pdssm.scanning import decay_readout, scan_readout, selective_readout
 from pdssm.scanning.selective import selective_readout_plain
@@ -273,3 +273,56 @@ def test_mamba_refuses() -> None:
             Mamba(DIM, **{option: 0})
     with pytest.raises(PDSSMError, match=r"initial_state.recurrent has shape \(2, 16, 16\); expected \(3, 16, 16\)"):
         Mamba(DIM)(draw(3, 4).float(), Mamba(DIM).initial_state(2))
+
+
+# --------------------------------------------------------------------------------------------------------- Mamba-3
+
+
+def mamba3_by_hand(mixer: Mamba3, x: Tensor) -> np.ndarray[Any, Any]:
+    """One sequence, in complex arithmetic, step by step."""
+    weight = {name: parameter.detach().numpy() for name, parameter in mixer.named_parameters()}
+    heads, half = mixer.heads, mixer.state_dim // 2
+    y, state, before = [], np.zeros((heads, mixer.head_dim, half), dtype=complex), 0.0
+    for u in x.numpy():
+        z, v, k, q, theta, scalars = np.split(weight["inputs.weight"] @ u, np.cumsum(mixer.widths)[:-1])
+        dt, rate, *share = np.split(scalars, 3 if mixer.trapezoid else 2)
+        dt, rate = np.log1p(np.exp(dt + weight["step_bias"])), -np.log1p(np.exp(rate))
+        share = 1 / (1 + np.exp(-share[0])) if share else np.ones(heads)
+        k, q = (
+            part / np.sqrt((part**2).mean() + 1e-5) * norm + bias
+            for part, norm, bias in zip((k, q), weight["norms"], weight["biases"], strict=True)
+        )
+        k, q = k[:, :half] + 1j * k[:, half:], q[:, :half] + 1j * q[:, half:]
+        v = v.reshape(heads, -1)
+        step = np.exp(dt[:, None] * (rate[:, None] + 1j * np.pi * np.tanh(theta)))[:, None]
+        write = np.einsum("h,hp,hn->hpn", dt, v, k)
+        late = ((1 - share) * dt)[:, None, None] * step * before
+        state, before = step * state + late + share[:, None, None] * write, np.einsum("hp,hn->hpn", v, k)
+        read = np.einsum("hpn,hn->hp", state, q.conj()).real + weight["skip"][:, None] * v
+        y.append(weight["output.weight"] @ (read.ravel() * z / (1 + np.exp(-z))))
+    return np.asarray(y)
+
+
+@pytest.mark.parametrize("trapezoid", [True, False])
+def test_mamba3_is_its_complex_recurrence(trapezoid: bool) -> None:
+    torch.manual_seed(0)
+    mixer = Mamba3(DIM, 6, head_dim=4, trapezoid=trapezoid).double()
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            parameter.add_(0.5 * torch.randn_like(parameter))
+        mixer.step_bias.add_(3)  # so that it turns far
+    x = draw(1, 150)
+    assert relative_error(mixer(x)[0], torch.from_numpy(mamba3_by_hand(mixer, x[0]))) < 1e-12
+
+
+def test_mamba3_refuses() -> None:
+    for options, message in (
+        ({"head_dim": 3}, "head_dim is 3; expected a divisor of expand . dim, 16"),
+        ({"state_dim": 5}, "state_dim is 5; expected an even number"),
+        ({"state_dim": 1}, "state_dim is 1; expected a whole number of at least 2"),
+        ({"expand": 0}, "expand is 0"),
+    ):
+        with pytest.raises(PDSSMError, match=message):
+            Mamba3(DIM, **options)
+    with pytest.raises(PDSSMError, match=r"initial_state has shape \(2, 1, 16, 4\); expected \(3, 1, 16, 4\)"):
+        Mamba3(DIM, 4)(draw(3, 4).float(), Mamba3(DIM, 4).initial_state(2))

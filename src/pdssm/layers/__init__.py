@@ -7,6 +7,7 @@ from pdssm.layers.linoss import LinOSSIM, LinOSSIMEX
 from pdssm.layers.lru import LRU
 from pdssm.layers.lstm import LSTM, LSTMState
 from pdssm.layers.mamba import Mamba
+from pdssm.layers.mamba3 import Mamba3, Mamba3State
 from pdssm.layers.pdssm import PDSSM, GivenPDSSM, Inspection
 from pdssm.layers.recurrence import ConvState, LinearRecurrence
 from pdssm.layers.registry import MIXERS, make_mixer, mixer_options
@@ -50,6 +51,8 @@ __all__ = [
     "LinOSSIMEX",
     "LinearRecurrence",
     "Mamba",
+    "Mamba3",
+    "Mamba3State",
     "Mixer",
     "RealDiagonal",
     "Transformer",

@@ -14,6 +14,7 @@ from pdssm.layers.linoss import LinOSSIM, LinOSSIMEX
 from pdssm.layers.lru import LRU
 from pdssm.layers.lstm import LSTM
 from pdssm.layers.mamba import Mamba
+from pdssm.layers.mamba3 import Mamba3
 from pdssm.layers.pdssm import PDSSM
 from pdssm.layers.recurrence import LinearRecurrence
 from pdssm.layers.s4d import S4D
@@ -48,6 +49,7 @@ MIXERS: dict[str, type[Mixer]] = {
     "gated_deltaproduct": GatedDeltaProduct,
     "rwkv7": RWKV7,
     "mamba": Mamba,
+    "mamba3": Mamba3,
     "lstm": LSTM,
     "slstm": SLSTM,
     "xlstm": XLSTM,
