@@ -41,7 +41,7 @@ RECIPE = Recipe(
     name="table2",
     title="Table 2: regular languages",
     note=(
-        "PD-SSM: one layer, column form, the published start. Trained on lengths 3..40 for 100,001 steps or until 99.95 %; "
+        "PD-SSM: one layer, column form, the published start. Lengths 3..40 for 100,001 steps or until 99.95 %; "
         "best validation accuracy on lengths 40..256, 8,192 words. The paper's numbers are of five seeds."
     ),
     cells=tuple(
