@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pdssm import scan, scan_readout
+from pdssm import BlockDiagonal, scan, scan_readout
+from pdssm.kernels.cpu.families import blocks
 from pdssm.transitions import Transition
 from tests.factories import CLOSED, COMPILED, STRUCTURES, Draw, differentiable, real_loss, relative_error
 
@@ -173,3 +174,16 @@ def test_readout_without_the_states(name: str, packed: bool) -> None:
         got = scan_readout(a, values, keys, queries, cu_seqlens=cu, chunk=chunk)
         compare(got, expected, 1e-12)
         compare(torch.autograd.grad(real_loss(*got), leaves), grads, 1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("width", [1, blocks.NARROW, blocks.NARROW + 1])
+def test_narrow_and_wide_blocks(width: int, dtype: torch.dtype) -> None:
+    """Two loops for the same thing, by the blocks' width."""
+    draw = Draw(9, dtype)
+    leaves = [draw(1, 7, 3, width, width, scale=0.3).requires_grad_(), draw(1, 7, 2, 3 * width).requires_grad_()]
+    results = []
+    for backend in (None, "reference"):
+        got = scan(BlockDiagonal(leaves[0]), leaves[1], backend=backend)
+        results.append((*got, *torch.autograd.grad(real_loss(*got), leaves)))
+    compare(*results, 1e-12)

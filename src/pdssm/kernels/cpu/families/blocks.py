@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pdssm.kernels.cpu.compiling import compiled
+from pdssm.kernels.cpu.families.inner import dot
 
 
 class DiagonalArrays(NamedTuple):
@@ -53,10 +54,7 @@ def _scale_back(diag: Any, fresh: Any, x: Any, g: Any, g_diag: Any, carry: Any) 
 def _multiply(block: Any, x: Any, y: Any) -> None:
     """y += block x."""
     for i in range(block.shape[0]):
-        total, row = y[i], block[i]
-        for j in range(row.shape[0]):
-            total += row[j] * x[j]
-        y[i] = total
+        y[i] += dot(block[i], x)
 
 
 @compiled
@@ -71,6 +69,43 @@ def _multiply_back(block: Any, fresh: Any, x: Any, g: Any, g_block: Any, carry: 
         for j in range(row.shape[0]):
             g_row[j] += gi * np.conj(x[j])
             carry[j] += np.conj(row[j]) * gi
+
+
+# ------------------------------------------------------------------------------------ many narrow blocks
+
+# Up to here an array view for each row of a block costs more than the row: 2 x 2 blocks took 20 times as long.
+NARROW = 8
+
+
+@compiled
+def _multiply_narrow(blocks: Any, width: Any, x: Any, y: Any) -> None:
+    """``_multiply`` of all blocks, which lie one after the other; unsigned indices cannot be negative ones."""
+    b, at, start = np.uint64(width), np.uint64(0), np.uint64(0)
+    while start < np.uint64(x.shape[0]):
+        for i in range(b):
+            total = y[start + i]
+            for j in range(b):
+                total += blocks[at] * x[start + j]
+                at += np.uint64(1)
+            y[start + i] = total
+        start += b
+
+
+@compiled
+def _multiply_back_narrow(blocks: Any, width: Any, fresh: Any, x: Any, g: Any, g_blocks: Any, carry: Any) -> None:
+    """``_multiply_back`` of all blocks."""
+    if fresh:
+        g_blocks[:] = 0
+    carry[:] = 0
+    b, at, start = np.uint64(width), np.uint64(0), np.uint64(0)
+    while start < np.uint64(x.shape[0]):
+        for i in range(b):
+            gi = g[start + i]
+            for j in range(b):
+                g_blocks[at] += gi * np.conj(x[start + j])
+                carry[start + j] += np.conj(blocks[at]) * gi
+                at += np.uint64(1)
+        start += b
 
 
 # ------------------------------------------------------------------------------------------- the families
@@ -88,15 +123,21 @@ def diagonal_retreat(
 
 def block_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
     blocks, b = p.blocks[r, h], p.blocks.shape[-1]
-    for k in range(blocks.shape[0]):
-        _multiply(blocks[k], x[k * b : k * b + b], y[k * b : k * b + b])
+    if b <= NARROW:
+        _multiply_narrow(blocks.ravel(), b, x, y)
+    else:
+        for k in range(blocks.shape[0]):
+            _multiply(blocks[k], x[k * b : k * b + b], y[k * b : k * b + b])
 
 
 def block_retreat(p: Any, grads: Any, r: Any, t: Any, h: Any, v: Any, x: Any, g: Any, carry: Any, scratch: Any) -> None:
     blocks, g_blocks, b = p.blocks[r, h], grads[0][t, h], p.blocks.shape[-1]
-    for k in range(blocks.shape[0]):
-        at = slice(k * b, k * b + b)
-        _multiply_back(blocks[k], v == 0, x[at], g[at], g_blocks[k], carry[at])
+    if b <= NARROW:
+        _multiply_back_narrow(blocks.ravel(), b, v == 0, x, g, g_blocks.ravel(), carry)
+    else:
+        for k in range(blocks.shape[0]):
+            at = slice(k * b, k * b + b)
+            _multiply_back(blocks[k], v == 0, x[at], g[at], g_blocks[k], carry[at])
 
 
 def diagonal_dense_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:

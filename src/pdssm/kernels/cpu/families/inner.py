@@ -1,4 +1,4 @@
-"""The inner product, in vectors."""
+"""Sums of products, in vectors."""
 
 from __future__ import annotations
 
@@ -15,4 +15,13 @@ def inner(a: Any, b: Any) -> Any:
     total = b.dtype.type(0)
     for j in range(b.shape[0]):
         total += np.conj(a[j]) * b[j]
+    return total
+
+
+@compiled_sum
+def dot(a: Any, b: Any) -> Any:
+    """a^T b."""
+    total = b.dtype.type(0)
+    for j in range(b.shape[0]):
+        total += a[j] * b[j]
     return total
