@@ -23,10 +23,11 @@ def poisoned_empty(shape: tuple[int, ...], like: torch.Tensor, dtype: torch.dtyp
 def poison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uninitialised buffers are full of NaN: what a kernel forgets to write is seen."""
     import pdssm.kernels.cpu.chunked
+    import pdssm.kernels.cpu.convolution
     import pdssm.kernels.cpu.loops
     import pdssm.kernels.cpu.reading
     import pdssm.kernels.cpu.selecting
 
     cpu = pdssm.kernels.cpu
-    for module in (cpu, cpu.loops, cpu.reading, cpu.selecting, cpu.chunked, buffers):
+    for module in (cpu, cpu.convolution, cpu.loops, cpu.reading, cpu.selecting, cpu.chunked, buffers):
         monkeypatch.setattr(module, "empty", poisoned_empty)

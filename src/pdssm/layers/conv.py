@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from pdssm.errors import check_size
+from pdssm.kernels.buffers import by_tiles
+from pdssm.kernels.convolution import convolve
 
 
 class ShortConvolution(nn.Module):
@@ -60,11 +62,8 @@ class ShortConvolution(nn.Module):
         return self._mix(inputs.flatten(0, 1), steps + lags), inputs[:, 1:]
 
     def _mix(self, inputs: Tensor, lags: Tensor) -> Tensor:
-        """Lag by lag, so that an input has the same bits in a batch and alone: the selection may be a near tie."""
-        total = self.bias.expand(lags.shape[0], -1)
-        for lag in range(self.width):
-            total = total + self.weight[lag] * inputs[lags[:, lag]]
-        mixed: Tensor = _SiLU.apply(total)  # type: ignore[no-untyped-call]
+        """An input has the same bits in a batch and alone: the selection may be a near tie."""
+        mixed: Tensor = _SiLU.apply(convolve(inputs, lags, self.weight, self.bias))  # type: ignore[no-untyped-call]
         return mixed
 
     def _lags(self, cu_seqlens: Tensor, steps: int) -> Tensor:
@@ -94,11 +93,10 @@ class _SiLU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return x / torch.exp(-x).add_(1)
+        return by_tiles(lambda rows: (rows / torch.exp(-rows).add_(1),), x)[0]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        gradient: Tensor = torch.ops.aten.silu_backward(grads[0], x)
-        return gradient
+        return by_tiles(lambda g, rows: (torch.ops.aten.silu_backward(g, rows),), grads[0], x)[0]
