@@ -10,7 +10,7 @@ from torch.nn.functional import gelu
 
 from pdssm.errors import check_size
 from pdssm.kernels.linear import Linear
-from pdssm.layers.base import Layout, Mixer, make_layout
+from pdssm.layers.base import Layout, Mixer
 from pdssm.layers.mlstm import MLSTM, MLSTMState
 from pdssm.layers.recurrence import ConvState
 from pdssm.layers.slstm import SLSTM
@@ -57,9 +57,16 @@ class XLSTM(Mixer):
         x = x + mixed
         mixed, scalars = self.slstm.mix(self.norms[1](x), ConvState(*state[3:]), layout, None, positions)
         x = mixed + (x if positions is None else x[positions])
-        gate, up = self.up(self.norms[2](x)).chunk(2, -1)
-        return x + self.down(gelu(gate) * up), XLSTMState(*matrix, *scalars)
+        return self._feed_forward(x), XLSTMState(*matrix, *scalars)
 
     def step(self, x: Tensor, state: XLSTMState) -> tuple[Tensor, XLSTMState]:
         self._check_step(x)
-        return self.mix(x, state, make_layout(x.shape[0], 1, None, None, x.device), None, None)
+        mixed, matrix = self.mlstm.step(self.norms[0](x), MLSTMState(*state[:3]))
+        x = x + mixed
+        mixed, scalars = self.slstm.step(self.norms[1](x), ConvState(*state[3:]))
+        return self._feed_forward(x + mixed), XLSTMState(*matrix, *scalars)
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        gate, up = self.up(self.norms[2](x)).chunk(2, -1)
+        y: Tensor = x + self.down(gelu(gate) * up)
+        return y

@@ -40,6 +40,10 @@ def decay_readout(
     for name, tensor in (("values", values), ("keys", keys), ("queries", queries)):
         if tensor.shape[:-1] != log_decay.shape:
             raise ShapeError(f"{name} has shape {tuple(tensor.shape)}; expected {tuple(log_decay.shape)} and one more")
+    if cu_seqlens is None and time == 1:
+        decay = torch.exp(log_decay[:, 0, :, None, None])
+        state = decay * initial_state + values[:, 0, ..., None] * keys[:, 0, :, None]
+        return (state @ queries[:, 0, ..., None])[:, None, ..., 0], state
     layout = Uniform(batch, False) if cu_seqlens is None else Padded(cu_seqlens, False)
     longest = layout.valid.shape[1] if isinstance(layout, Padded) else time
     chunk = min(chunk, longest)
