@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdssm.kernels.cpu.compiling import compiled
+from pdssm.kernels.cpu.families.inner import inner
 
 
 class HouseholderArrays(NamedTuple):
@@ -17,24 +17,16 @@ class HouseholderArrays(NamedTuple):
     decay: Any
 
 
-@compiled
-def _inner(keys: Any, r: Any, h: Any, m: Any, y: Any) -> Any:
-    """k_m^H y."""
-    total = y.dtype.type(0)
-    for j in range(y.shape[0]):
-        total += np.conj(keys[r, h, m, j]) * y[j]
-    return total
-
-
 def householder_advance(p: Any, r: Any, h: Any, x: Any, y: Any, scratch: Any) -> None:
     """Factor by factor, on one row of scratch."""
-    z = scratch[0]
+    keys, beta, decay, z = p.keys[r, h], p.beta[r, h], p.decay[r, h], scratch[0]
     for j in range(x.shape[0]):
-        z[j] = p.decay[r, h, j % p.decay.shape[2]] * x[j]
-    for m in range(p.keys.shape[2]):
-        factor = p.beta[r, h, m] * _inner(p.keys, r, h, m, z)
+        z[j] = decay[j % decay.shape[0]] * x[j]
+    for m in range(keys.shape[0]):
+        key = keys[m]
+        factor = beta[m] * inner(key, z)
         for j in range(x.shape[0]):
-            z[j] -= factor * p.keys[r, h, m, j]
+            z[j] -= factor * key[j]
     for j in range(x.shape[0]):
         y[j] += z[j]
 
@@ -46,25 +38,29 @@ def householder_retreat(
 
     g_beta = -Re(conj(q) p),  g_k = -beta (conj(p) g + conj(q) y),  g <- g - beta q k;  g_decay = Re(conj(g) x).
     """
-    g_keys, g_beta, g_decay = grads
-    factors, size, spread = p.keys.shape[2], x.shape[0], p.decay.shape[2]
+    keys, beta, decay = p.keys[r, h], p.beta[r, h], p.decay[r, h]
+    g_keys, g_beta, g_decay = grads[0][t, h], grads[1][t, h], grads[2][t, h]
+    size, spread = x.shape[0], decay.shape[0]
     if v == 0:
-        g_keys[t, h] = 0
-        g_beta[t, h] = 0
-        g_decay[t, h] = 0
+        g_keys[:] = 0
+        g_beta[:] = 0
+        g_decay[:] = 0
+    first = scratch[0]
     for j in range(size):
-        scratch[0, j] = p.decay[r, h, j % spread] * x[j]
-    for m in range(factors):
-        factor = p.beta[r, h, m] * _inner(p.keys, r, h, m, scratch[m])
+        first[j] = decay[j % spread] * x[j]
+    for m in range(keys.shape[0]):
+        key, before, after = keys[m], scratch[m], scratch[m + 1]
+        factor = beta[m] * inner(key, before)
         for j in range(size):
-            scratch[m + 1, j] = scratch[m, j] - factor * p.keys[r, h, m, j]
+            after[j] = before[j] - factor * key[j]
     carry[:] = g
-    for m in range(factors - 1, -1, -1):
-        before, q, b = _inner(p.keys, r, h, m, scratch[m]), _inner(p.keys, r, h, m, carry), p.beta[r, h, m]
-        g_beta[t, h, m] -= (np.conj(q) * before).real
+    for m in range(keys.shape[0] - 1, -1, -1):
+        key, g_key, before = keys[m], g_keys[m], scratch[m]
+        along, q = inner(key, before), inner(key, carry)
+        g_beta[m] -= (np.conj(q) * along).real
         for j in range(size):
-            g_keys[t, h, m, j] -= b * (np.conj(before) * carry[j] + np.conj(q) * scratch[m, j])
-            carry[j] -= b * q * p.keys[r, h, m, j]
+            g_key[j] -= beta[m] * (np.conj(along) * carry[j] + np.conj(q) * before[j])
+            carry[j] -= beta[m] * q * key[j]
     for j in range(size):
-        g_decay[t, h, j % spread] += (np.conj(carry[j]) * x[j]).real
-        carry[j] = p.decay[r, h, j % spread] * carry[j]
+        g_decay[j % spread] += (np.conj(carry[j]) * x[j]).real
+        carry[j] *= decay[j % spread]
