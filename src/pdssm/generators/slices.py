@@ -95,8 +95,9 @@ class DPLRSliceGenerator(SliceGenerator):
         check_size("rank", rank)
         self.shape = (rank, state_dim)
         self.diag = VectorField(dim, state_dim, std, scale)
-        self.left = VectorField(dim, rank * state_dim, std * rank**-0.5, scale)
-        self.right = VectorField(dim, rank * state_dim, std * rank**-0.5, scale)
+        # A column of U or V is then about as long as one entry of the diagonal is large.
+        self.left = VectorField(dim, rank * state_dim, std * state_dim**-0.5, scale)
+        self.right = VectorField(dim, rank * state_dim, std * state_dim**-0.5, scale)
 
     def transition(self, u: Tensor) -> DiagonalPlusLowRank:
         left, right = (field(u).unflatten(-1, self.shape).mT for field in (self.left, self.right))

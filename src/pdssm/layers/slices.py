@@ -2,6 +2,9 @@
 
 Of all: ``init_std``, the size of A's weights and of the learnt h_0 at the start; ``scale``, the time between two
 inputs; ``input_term``, whether B (1, u) is added to the state.  The others are as of ``PDSSM``.
+
+As published, with weights of size 1, the states grow by orders of magnitude over hundreds of steps: normalise the
+outputs, and take a smaller ``init_std`` (torch-slices has 0.01) for long sequences.
 """
 
 from __future__ import annotations
