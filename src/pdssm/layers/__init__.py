@@ -11,10 +11,10 @@ from pdssm.layers.mamba3 import Mamba3, Mamba3State
 from pdssm.layers.pdssm import PDSSM, GivenPDSSM, Inspection
 from pdssm.layers.recurrence import ConvState, LinearRecurrence
 from pdssm.layers.registry import MIXERS, make_mixer, mixer_options
+from pdssm.layers.rwkv7 import RWKV7
 from pdssm.layers.s4d import S4D
 from pdssm.layers.s5 import S5
 from pdssm.layers.s7 import S7
-from pdssm.layers.rwkv7 import RWKV7
 from pdssm.layers.sdssm import SDSSM
 from pdssm.layers.slices import BDSlice, DDESlice, DPLRSlice, DSlice, WHSlice
 from pdssm.layers.slstm import SLSTM

@@ -17,10 +17,10 @@ from pdssm.layers.mamba import Mamba
 from pdssm.layers.mamba3 import Mamba3
 from pdssm.layers.pdssm import PDSSM
 from pdssm.layers.recurrence import LinearRecurrence
+from pdssm.layers.rwkv7 import RWKV7
 from pdssm.layers.s4d import S4D
 from pdssm.layers.s5 import S5
 from pdssm.layers.s7 import S7
-from pdssm.layers.rwkv7 import RWKV7
 from pdssm.layers.sdssm import SDSSM
 from pdssm.layers.slices import BDSlice, DDESlice, DPLRSlice, DSlice, WHSlice
 from pdssm.layers.slstm import SLSTM
