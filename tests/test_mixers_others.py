@@ -47,12 +47,12 @@ def attention_by_hand(mixer: Transformer, x: Tensor) -> np.ndarray[Any, Any]:
     return np.asarray(y @ mixer.output.weight.detach().numpy().T)
 
 
-@pytest.mark.parametrize("window", [5, QUERIES + 40, 1024])
-def test_attention_is_its_formula(window: int) -> None:
-    """Longer than a block of queries, longer than the window, and cut at places that are neither."""
+@pytest.mark.parametrize(("window", "dim"), [(5, 8), (QUERIES + 40, 8), (1024, 8), (1024, 36)])
+def test_attention_is_its_formula(window: int, dim: int) -> None:
+    """Longer than a block of queries, longer than the window, cut at places that are neither; heads of 4 and of 18."""
     torch.manual_seed(0)
-    mixer = Transformer(DIM, heads=2, window=window, base=30.0).double()
-    x = 3 * draw(2, 2 * QUERIES + 9)
+    mixer = Transformer(dim, heads=2, window=window, base=30.0).double()
+    x = 3 * torch.randn(2, 2 * QUERIES + 9, dim, dtype=torch.float64)
     with torch.no_grad():
         y = mixer(x)
         state, pieces = None, []

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from pdssm.errors import RangeError, ShapeError, check_size
 from pdssm.generators.base import check_positive, state_precision
@@ -20,6 +20,8 @@ from pdssm.kernels.packing import Padded, Uniform
 from pdssm.layers.base import Layout, Mixer, readable
 
 HEADS = 16
+NARROW = 16
+"""Heads of less are filled up with zeros where torch is slow with them."""
 QUERIES = 256
 """How many queries share a mask, where one is needed: none has the size of a sequence squared."""
 
@@ -104,16 +106,14 @@ class Transformer(Mixer):
         """Query t, of L, at place reach + t among the keys: all (S, heads, places, size)."""
         time = queries.shape[2]
         if reach == 0 and time <= self.window:
-            return scaled_dot_product_attention(queries, keys, values, is_causal=True)
+            return attention(queries, keys, values)
         parts = []
         for first in range(0, time, QUERIES):
             part = queries[:, :, first : first + QUERIES]
             stop = reach + first + part.shape[2]
             start = max(0, reach + first - self.window + 1)
             seen = self._seen(part.shape[2], start, stop, steps, reach)
-            parts.append(
-                scaled_dot_product_attention(part, keys[:, :, start:stop], values[:, :, start:stop], attn_mask=seen)
-            )
+            parts.append(attention(part, keys[:, :, start:stop], values[:, :, start:stop], seen))
         return torch.cat(parts, 2)
 
     def _seen(self, count: int, start: int, stop: int, steps: Tensor, reach: int) -> Tensor:
@@ -144,6 +144,15 @@ class Transformer(Mixer):
         for field, tensor, shape in zip(TransformerState._fields, state, expected, strict=True):
             if tensor.shape != shape:
                 raise ShapeError(f"{name}.{field} has shape {tuple(tensor.shape)}; expected {shape}")
+
+
+def attention(queries: Tensor, keys: Tensor, values: Tensor, seen: Tensor | None = None) -> Tensor:
+    """torch's, causal where no mask is given; on a CPU it takes 3/4 of the time for heads of 8 with 8 zeros more."""
+    size = queries.shape[-1]
+    if queries.device.type == "cpu" and size < NARROW:
+        queries, keys, values = (pad(part, (0, NARROW - size)) for part in (queries, keys, values))
+    read = scaled_dot_product_attention(queries, keys, values, seen, is_causal=seen is None, scale=size**-0.5)
+    return read[..., :size]
 
 
 def _last(window: Tensor, new: Tensor, lengths: Tensor | None = None) -> Tensor:
