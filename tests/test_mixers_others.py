@@ -149,7 +149,7 @@ def test_an_input_gate_far_below_the_forget_gate_still_starts_the_memory() -> No
 def test_slstm_refuses() -> None:
     with pytest.raises(PDSSMError, match="heads is 3 with dim 8; expected a divisor of dim"):
         SLSTM(DIM, heads=3)
-    with pytest.raises(PDSSMError, match=r"initial_state has shape \(2, 4, 4, 2\); expected \(3, 4, 4, 2\)"):
+    with pytest.raises(PDSSMError, match=r"initial_state.recurrent has shape \(2, 4, 4, 2\); expected \(3, 4, 4, 2\)"):
         SLSTM(DIM)(draw(3, 4).float(), SLSTM(DIM).initial_state(2))
 
 
@@ -324,5 +324,30 @@ def test_mamba3_refuses() -> None:
     ):
         with pytest.raises(PDSSMError, match=message):
             Mamba3(DIM, **options)
-    with pytest.raises(PDSSMError, match=r"initial_state has shape \(2, 1, 16, 4\); expected \(3, 1, 16, 4\)"):
+    with pytest.raises(
+        PDSSMError, match=r"initial_state.recurrent has shape \(2, 1, 16, 4\); expected \(3, 1, 16, 4\)"
+    ):
         Mamba3(DIM, 4)(draw(3, 4).float(), Mamba3(DIM, 4).initial_state(2))
+
+
+# ---------------------------------------------------------------------------------------------------------- states
+
+
+@pytest.mark.parametrize("name", ["transformer", "slstm", "xlstm", "mamba", "mamba3"])
+def test_a_state_of_another_mixer_is_refused(name: str) -> None:
+    mixer = make_mixer(name, DIM, {})
+    x, foreign = draw(2, 3).float(), make_mixer("lstm", DIM, {}).initial_state(2)
+    for state in (foreign[0], foreign, (*foreign, *foreign, *foreign)):
+        with pytest.raises(PDSSMError, match="initial_state"):
+            mixer(x, state)
+        with pytest.raises(PDSSMError, match="state"):
+            mixer.step(x[:, 0], state)
+
+
+@pytest.mark.parametrize(("name", "options"), [("slstm", {"conv": 0}), ("mamba3", {"trapezoid": False})])
+def test_a_state_of_one_tensor_is_a_tensor(name: str, options: dict[str, Any]) -> None:
+    mixer = make_mixer(name, DIM, options)
+    with pytest.raises(PDSSMError, match="initial_state is a tuple; expected a tensor"):
+        mixer(draw(2, 3).float(), (mixer.initial_state(2),))
+    with pytest.raises(PDSSMError, match="initial_state has shape"):
+        mixer(draw(2, 3).float(), mixer.initial_state(3))

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
-from pdssm.errors import ShapeError, check_size
+from pdssm.errors import check_size
 from pdssm.generators.base import full_precision, state_precision
 from pdssm.kernels.linear import Linear
 from pdssm.layers.base import Layout, Mixer, make_layout
 from pdssm.layers.conv import ShortConvolution
 from pdssm.layers.recurrence import ConvState
+from pdssm.layers.states import check_state
 from pdssm.scanning import selective_readout
 
 SLOWEST, FASTEST = 1e-3, 0.1
@@ -58,17 +59,17 @@ class Mamba(Mixer):
     def mix(
         self, x: Tensor, state: ConvState, layout: Layout, rows: Tensor | None, positions: Tensor | None
     ) -> tuple[Tensor, ConvState]:
-        expected = (layout.sequences, self.channels, self.state_dim)
-        if state[0].shape != expected:
-            raise ShapeError(f"initial_state.recurrent has shape {tuple(state[0].shape)}; expected {expected}")
+        recurrent = (layout.sequences, self.channels, self.state_dim)
+        window = (layout.sequences, self.conv.width - 1, self.channels)
+        check_state("initial_state", state, ConvState, (recurrent, window))
         projected = self.inputs(x if rows is None else x[rows])
         u, z = projected.chunk(2, -1)
-        u, window = self.conv(u, state.window, layout.cu_seqlens)
-        read, recurrent = self._scan(u, state.recurrent, layout)
+        u, last = self.conv(u, state.window, layout.cu_seqlens)
+        read, final = self._scan(u, state.recurrent, layout)
         if positions is not None:
             read, u, z = read[positions], u[positions], z[positions]
         y: Tensor = self.output((read.to(u.dtype) + self.skip * u) * silu(z))
-        return y, ConvState(recurrent, window)
+        return y, ConvState(final, last)
 
     def step(self, x: Tensor, state: ConvState) -> tuple[Tensor, ConvState]:
         self._check_step(x)

@@ -20,12 +20,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm, silu, softplus
 
-from pdssm.errors import RangeError, ShapeError, check_size
+from pdssm.errors import RangeError, check_size
 from pdssm.generators.base import full_precision, state_precision
 from pdssm.kernels.linear import Linear
 from pdssm.kernels.packing import Padded, Uniform
 from pdssm.layers.base import Layout, Mixer, make_layout
 from pdssm.layers.mamba import FASTEST, SLOWEST, log_uniform, softplus_inverse
+from pdssm.layers.states import check_state, check_tensor
 from pdssm.scanning import decay_readout
 
 HEAD = 64
@@ -100,10 +101,7 @@ class Mamba3(Mixer):
     def mix(
         self, x: Tensor, state: Any, layout: Layout, rows: Tensor | None, positions: Tensor | None
     ) -> tuple[Tensor, Any]:
-        recurrent = state[0] if self.trapezoid else state
-        expected = (layout.sequences, self.heads, self.head_dim, self.state_dim)
-        if recurrent.shape != expected:
-            raise ShapeError(f"initial_state has shape {tuple(recurrent.shape)}; expected {expected}")
+        self._check_state("initial_state", state, layout.sequences)
         projected = self.inputs(x if rows is None else x[rows])
         z = projected[..., : self.widths[0]]
         with full_precision(x.device):
@@ -111,7 +109,7 @@ class Mamba3(Mixer):
             read, final = (
                 trapezoidal(inputs, state, layout)
                 if self.trapezoid
-                else rotating_readout(inputs, inputs.dt, recurrent, layout)
+                else rotating_readout(inputs, inputs.dt, state, layout)
             )
             read = read + state_precision(self.skip)[:, None] * inputs.values
         if positions is not None:
@@ -122,6 +120,13 @@ class Mamba3(Mixer):
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
         self._check_step(x)
         return self.mix(x, state, make_layout(x.shape[0], 1, None, None, x.device), None, None)
+
+    def _check_state(self, name: str, state: Any, sequences: int) -> None:
+        heads, values, keys = (sequences, self.heads), self.head_dim, self.state_dim
+        if self.trapezoid:
+            check_state(name, state, Mamba3State, ((*heads, values, keys), (*heads, values), (*heads, keys)))
+        else:
+            check_tensor(name, state, (*heads, values, keys))
 
     def _inputs(self, projected: Tensor) -> Inputs:
         _, v, k, q, theta, scalars = projected.split(self.widths, -1)

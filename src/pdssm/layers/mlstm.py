@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import group_norm, logsigmoid, silu
 
-from pdssm.errors import RangeError, ShapeError, check_size
+from pdssm.errors import RangeError, check_size
 from pdssm.generators.base import full_precision, state_precision
 from pdssm.kernels.linear import Linear
 from pdssm.kernels.packing import Padded, Uniform
 from pdssm.layers.base import Layout, Mixer, make_layout
 from pdssm.layers.conv import ShortConvolution
+from pdssm.layers.states import check_state
 from pdssm.scanning import decay_readout
 
 BLOCK = 4
@@ -74,9 +75,9 @@ class MLSTM(Mixer):
     def mix(
         self, x: Tensor, state: MLSTMState, layout: Layout, rows: Tensor | None, positions: Tensor | None
     ) -> tuple[Tensor, MLSTMState]:
-        expected = (layout.sequences, self.heads, self.size + 1, self.size)
-        if state[0].shape != expected:
-            raise ShapeError(f"initial_state.memory has shape {tuple(state[0].shape)}; expected {expected}")
+        count, heads = layout.sequences, self.heads
+        shapes = (count, heads, self.size + 1, self.size), (count, heads), (count, self.conv.width - 1, self.inner)
+        check_state("initial_state", state, MLSTMState, shapes)
         projected = self.up(x if rows is None else x[rows])
         u, z = projected.chunk(2, -1)
         convolved, window = self.conv(u, state.window, layout.cu_seqlens)

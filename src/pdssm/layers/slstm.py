@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import group_norm
 
-from pdssm.errors import RangeError, ShapeError, check_size
+from pdssm.errors import RangeError, check_size
 from pdssm.generators.base import full_precision, state_precision
 from pdssm.kernels import slstm
 from pdssm.layers.base import Layout, Mixer
 from pdssm.layers.conv import ShortConvolution
 from pdssm.layers.recurrence import ConvState
+from pdssm.layers.states import check_state, check_tensor
 
 
 class SLSTM(Mixer):
@@ -55,13 +56,12 @@ class SLSTM(Mixer):
 
     def _split(self, name: str, state: Any, sequences: int) -> tuple[Tensor, Tensor | None]:
         """The recurrent state and the convolution's window."""
-        recurrent, window = (state, None) if self.conv is None else state
-        expected = (sequences, self.heads, 4, self.size)
-        if recurrent.shape != expected:
-            raise ShapeError(
-                f"{name} has shape {tuple(recurrent.shape)}; expected {expected}, (sequences, heads, 4, size)"
-            )
-        return recurrent, window
+        recurrent = (sequences, self.heads, 4, self.size)
+        if self.conv is None:
+            check_tensor(name, state, recurrent)
+            return state, None
+        check_state(name, state, ConvState, (recurrent, (sequences, self.conv.width - 1, self.dim)))
+        return state[0], state[1]
 
     # --------------------------------------------------------------------------------------- forward and step
 

@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from pdssm.errors import RangeError, ShapeError, check_size
+from pdssm.errors import RangeError, check_size
 from pdssm.generators.base import check_positive, state_precision
 from pdssm.kernels.linear import Linear
 from pdssm.kernels.packing import Padded, Uniform
 from pdssm.layers.base import Layout, Mixer, readable
+from pdssm.layers.states import check_state
 
 HEADS = 16
 NARROW = 16
@@ -140,10 +141,8 @@ class Transformer(Mixer):
         return torch.cat((a * cos - b * sin, a * sin + b * cos), -1)
 
     def _check_state(self, name: str, state: TransformerState, sequences: int) -> None:
-        expected = (sequences, self.window, self.dim), (sequences, self.window, self.dim), (sequences,)
-        for field, tensor, shape in zip(TransformerState._fields, state, expected, strict=True):
-            if tensor.shape != shape:
-                raise ShapeError(f"{name}.{field} has shape {tuple(tensor.shape)}; expected {shape}")
+        window = (sequences, self.window, self.dim)
+        check_state(name, state, TransformerState, (window, window, (sequences,)))
 
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor, seen: Tensor | None = None) -> Tensor:

@@ -14,6 +14,7 @@ from pdssm.layers.base import Layout, Mixer
 from pdssm.layers.mlstm import MLSTM, MLSTMState
 from pdssm.layers.recurrence import ConvState
 from pdssm.layers.slstm import SLSTM
+from pdssm.layers.states import check_fields
 
 MULTIPLE = 64
 
@@ -52,6 +53,7 @@ class XLSTM(Mixer):
     def mix(
         self, x: Tensor, state: XLSTMState, layout: Layout, rows: Tensor | None, positions: Tensor | None
     ) -> tuple[Tensor, XLSTMState]:
+        check_fields("initial_state", state, XLSTMState)
         x = x if rows is None else x[rows]
         mixed, matrix = self.mlstm.mix(self.norms[0](x), MLSTMState(*state[:3]), layout, None, None)
         x = x + mixed
@@ -61,6 +63,7 @@ class XLSTM(Mixer):
 
     def step(self, x: Tensor, state: XLSTMState) -> tuple[Tensor, XLSTMState]:
         self._check_step(x)
+        check_fields("state", state, XLSTMState)
         mixed, matrix = self.mlstm.step(self.norms[0](x), MLSTMState(*state[:3]))
         x = x + mixed
         mixed, scalars = self.slstm.step(self.norms[1](x), ConvState(*state[3:]))
