@@ -265,6 +265,18 @@ def test_a_slice_starts_near_the_identity() -> None:
         assert float((start - torch.eye(start.shape[-1])).abs().max()) < 1e-3
 
 
+@pytest.mark.parametrize("name", ["d_slice", "bd_slice", "dplr_slice", "wh_slice", "d_de_slice"])
+def test_a_slice_survives_its_growth(name: str) -> None:
+    """The same input over and over, as in a formal language: beyond float32, with finite outputs and gradients."""
+    torch.manual_seed(0)
+    mixer, x = make_mixer(name, 32, {}), 8 * torch.randn(32).expand(1, 256, 32)
+    y, state = mixer(x, return_state=True)
+    assert float(state.detach().abs().max()) > torch.finfo(torch.float32).max
+    assert torch.isfinite(y).all()
+    torch.nn.functional.layer_norm(y, (32,)).square().sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in mixer.parameters() if p.grad is not None)
+
+
 def test_an_input_term_is_added() -> None:
     torch.manual_seed(0)
     mixer = make_mixer("d_slice", DIM, {"input_term": True}).double()
@@ -324,10 +336,10 @@ def test_half_precision_weights_keep_full_states(name: str, dtype: torch.dtype) 
     mixer = make(name)[0].to(dtype)
     y, state = mixer(torch.randn(2, 5, DIM, dtype=dtype), return_state=True)
     assert y.dtype == dtype
-    assert state.dtype in (torch.float32, torch.complex64)
+    assert state.dtype in (torch.float32, torch.complex64, torch.float64)
     y, state = mixer.step(torch.randn(2, DIM, dtype=dtype), state)
     assert y.dtype == dtype
-    assert state.dtype in (torch.float32, torch.complex64)
+    assert state.dtype in (torch.float32, torch.complex64, torch.float64)
 
 
 @every
@@ -336,5 +348,5 @@ def test_autocast_leaves_the_recurrence_alone(name: str) -> None:
     mixer, x = mixer.float(), x.float()[None]
     with torch.autocast("cpu", torch.bfloat16):
         y, state = mixer(x, return_state=True)
-    assert state.dtype in (torch.float32, torch.complex64)
+    assert state.dtype in (torch.float32, torch.complex64, torch.float64)
     assert relative_error(y.float(), mixer(x)) < 0.1

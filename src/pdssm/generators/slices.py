@@ -1,4 +1,9 @@
-"""SLiCEs, structured linear controlled differential equations: h <- h + A(u) h with A linear in (1, u)."""
+"""SLiCEs, structured linear controlled differential equations: h <- h + A(u) h with A linear in (1, u).
+
+Nothing keeps I + A(u) from growing, so h may grow like 2^t, beyond float32 within a hundred steps.  The published code
+bounds it by a tanh of 1e11 within the recurrence, which is then no longer linear; here the recurrence is float64,
+whatever the weights are, and its readout bounds what it sees.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from pdssm.errors import RangeError, ShapeError, check_size
-from pdssm.generators.base import Generator, check_positive, state_precision
+from pdssm.generators.base import Generator, check_positive
 from pdssm.kernels.linear import linear
 from pdssm.transitions import BlockDiagonal, Diagonal, DiagonalDense, DiagonalPlusLowRank, Transition, WalshHadamard
 
 
 class VectorField(nn.Linear):
-    """The scale times W (1, u): torch's linear layer, whose bias is the column of the 1."""
+    """The scale times W (1, u), float64: torch's linear layer, whose bias is the column of the 1."""
 
     def __init__(self, dim: int, out: int, std: float, scale: float) -> None:
         super().__init__(dim, out)
@@ -23,7 +28,7 @@ class VectorField(nn.Linear):
         nn.init.normal_(self.bias, std=std)
 
     def forward(self, input: Tensor) -> Tensor:
-        return state_precision(linear(input, self.scale * self.weight, self.scale * self.bias))
+        return linear(input, self.scale * self.weight, self.scale * self.bias).double()
 
 
 class BoundedField(VectorField):
@@ -31,7 +36,7 @@ class BoundedField(VectorField):
 
     def forward(self, input: Tensor) -> Tensor:
         weight, bias = torch.tanh(self.weight), torch.tanh(self.bias)
-        return state_precision(linear(input, self.scale * weight, self.scale * bias))
+        return linear(input, self.scale * weight, self.scale * bias).double()
 
 
 class SliceGenerator(Generator):

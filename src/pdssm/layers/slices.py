@@ -4,15 +4,17 @@ Of all: ``init_std``, the size of A's weights and of the learnt h_0 at the start
 inputs; ``input_term``, whether B (1, u) is added to the state.  The others are as of ``PDSSM``.
 
 As published, with weights of size 1, the states grow by orders of magnitude over hundreds of steps: normalise the
-outputs, and take a smaller ``init_std`` (torch-slices has 0.01) for long sequences.
+outputs, and take a smaller ``init_std`` for long sequences.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, Unpack
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from pdssm.generators import Generator
 from pdssm.generators.slices import (
     BDSliceGenerator,
     DDESliceGenerator,
@@ -21,13 +23,23 @@ from pdssm.generators.slices import (
     SliceGenerator,
     WHSliceGenerator,
 )
+from pdssm.layers.readout import Readout
 from pdssm.layers.recurrence import DEFAULTS, LinearRecurrence, RecurrenceOptions
 
 STD, SCALE = 1.0, 1 / 40
+LARGEST = 1e11
+
+
+class BoundedReadout(Readout):
+    """Sees states of at most ``LARGEST``, and such that a sum over them is finite."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        bound = min(LARGEST, torch.finfo(self._dtype).max / states.shape[-1])
+        return super().forward(states.clamp(-bound, bound))
 
 
 class Slice(LinearRecurrence):
-    """What the five share: the start of h_0, as random as A, since a diagonal A never leaves zero."""
+    """What the five share: float64 states, and the start of h_0, as random as A: a diagonal A never leaves zero."""
 
     defaults: ClassVar[RecurrenceOptions] = {**DEFAULTS, "initial_state": "learned"}
 
@@ -35,6 +47,15 @@ class Slice(LinearRecurrence):
         super().__init__(generator, **options)
         if self.start == "learned":
             nn.init.normal_(self.first, std=init_std)
+
+    @staticmethod
+    def _make_readout(generator: Generator, chosen: RecurrenceOptions) -> Readout:
+        return BoundedReadout(
+            generator.state_dim, generator.dim, chosen["readout"], False, chosen["bias"], chosen["dropout"]
+        )
+
+    def _first(self) -> Tensor:
+        return super()._first().double()
 
 
 class DSlice(Slice):
