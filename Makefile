@@ -23,12 +23,14 @@ test-slow: $(ORACLES)
 test-browser: $(SETUP)
 	$(PYTEST) -m browser
 
-# About an hour; each benchmark can be run alone.
+# More than an hour; each benchmark can be run alone.
 bench: $(BENCH)
 	$(BIN)/python -m benchmarks.kernels --json results/kernels.json
 	$(BIN)/python -m benchmarks.frozen --json results/frozen.json
 	$(BIN)/python -m benchmarks.training --json results/training.json
 	$(BIN)/python -m benchmarks.layer --json results/layer.json
+	$(BIN)/python -m benchmarks.mixers --json results/mixers.json
+	$(BIN)/python -m benchmarks.table1 --json results/table1.json
 	$(BIN)/python -m benchmarks.runtime --json results/runtime.json --plots results/runtime
 	$(BIN)/python -m benchmarks.automata --json results/automata.json
 	$(BIN)/python -m benchmarks.certify --json results/certify.json

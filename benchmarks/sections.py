@@ -154,6 +154,30 @@ def _exponents(fits: list[Result]) -> str:
     return table(["family", "scan", "a", "b", "expected a, b", "R^2"], rows)
 
 
+def mixers(result: Result) -> str:
+    """Everything ``benchmarks/mixers.py`` stored: a line a mixer."""
+    lines: dict[str, dict[str, Result]] = {}
+    for figure in result["figures"]:
+        kind, name = figure["what"].split(", ")
+        lines.setdefault(name, {})[kind] = figure
+    rows = [
+        [f"`{name}`", f"{kinds['train step']['value']:.2f}x", verdict(kinds["train step"]),
+         kinds["train step"]["measured"].split(", ")[1], kinds["train step"]["at"],
+         kinds["streaming step"]["measured"], f"{kinds['streaming step']['seconds']['bytes']:,} B",
+         f"{kinds['streaming step']['seconds']['parameters']:,}"]
+        for name, kinds in lines.items()
+    ]  # fmt: skip
+    header = ["mixer", "train step / PD-SSM's", "at most 4x", "a token", "at", "streaming step", "state", "parameters"]
+    return "\n\n".join(
+        (
+            "Width 128, float32, default options: the train step is forward and backward on dense input, each mixer's "
+            "measured in turns with PD-SSM's in one process; the streaming step is one token of one sequence.",
+            provenance(result),
+            table(header, rows),
+        )
+    )
+
+
 def table1(result: Result) -> str:
     """Everything ``benchmarks/table1.py`` stored: verdicts, then reasons."""
     entries = result["entries"]
@@ -317,6 +341,7 @@ def automata(result: Result) -> str:
 SECTIONS = (
     Section("kernels.json", "Kernels: the speed and memory of one layer step", kernels, figures_summary),
     Section("layer.json", "Layers: training and streaming", layer, figures_summary),
+    Section("mixers.json", "Mixers: every competitor's speed, state and size", mixers),
     Section("training.json", "Training: a step of the published protocol", training, figures_summary),
     Section("certify.json", "Certificates", certify),
     Section("frozen.json", "Frozen selection", frozen),

@@ -4,11 +4,11 @@ They are part of the package, so that ``pip install 'pdssm[train]'; pdssm reprod
 """
 
 from pdssm.errors import check_choice
-from pdssm.recipes import ablations, mixers, table2, table2b, table2b_baselines
+from pdssm.recipes import ablations, mamba_depth, mixers, table2, table2b, table2b_baselines
 from pdssm.recipes.base import Cell, Recipe
 
 RECIPES: dict[str, Recipe] = {
-    module.RECIPE.name: module.RECIPE for module in (table2, table2b, table2b_baselines, mixers, ablations)
+    module.RECIPE.name: module.RECIPE for module in (table2, table2b, table2b_baselines, mamba_depth, mixers, ablations)
 }
 
 
