@@ -27,7 +27,7 @@ from numba.core.extending import overload
 from pdssm.kernels.cpu import matrix_families, pointers, vector
 from pdssm.kernels.cpu.compiling import compiled_with
 from pdssm.kernels.cpu.families import SOURCES
-from pdssm.kernels.cpu.matrix_families import BY_ARRAYS, add_dots, add_outer, copy_state, inner
+from pdssm.kernels.cpu.matrix_families import BY_ARRAYS, Adding, add_dots, add_outer, copy_state, inner
 from pdssm.kernels.cpu.pointers import at, get, put, zeros
 from pdssm.kernels.cpu.vector import LANES
 
@@ -40,7 +40,7 @@ def advance(p: Any, t: Any, h: Any, x: Any, size: Any, scratch: Any) -> None:
     raise NotImplementedError
 
 
-def retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any) -> None:
+def retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any, adding: Any) -> None:
     """g = A_t^T g, and step t's share of the parameters' gradients."""
     raise NotImplementedError
 
@@ -51,7 +51,7 @@ def _advance(p: Any, t: Any, h: Any, x: Any, size: Any, scratch: Any) -> Any:
 
 
 @overload(retreat)
-def _retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any) -> Any:
+def _retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any, adding: Any) -> Any:
     return BY_ARRAYS[p.instance_class].retreat
 
 
@@ -138,29 +138,31 @@ def backward(
     first: Any, room: Any, kept: Any, g_outputs: Any, g_final: Any, grads: Any, g_values: Any, g_keys: Any,
     g_queries: Any, g_initial: Any,
 ) -> None:  # fmt: skip
-    """Tasks lo..hi of the adjoint; the gradients of what the channels share come as zeros."""
+    """Tasks lo..hi of the adjoint; the first channels write the gradients of what all share, the others add theirs."""
     heads, channels, size = initial.shape[1:]
-    carry, spare = np.empty((size, LANES), initial.dtype), np.empty(LANES, initial.dtype)
-    states = np.empty((piece + 1, size, LANES), initial.dtype)
+    carry, spare = np.empty((channels // LANES + 1, size, LANES), initial.dtype), np.empty(LANES, initial.dtype)
+    states, sixteen = np.empty((piece + 1, size, LANES), initial.dtype), np.empty((LANES, LANES), initial.dtype)
     scratch = np.empty((room[0], room[1], LANES), initial.dtype)
-    g, lanes = at(carry, (0, 0)), at(spare, (0,))
+    lanes, products = at(spare, (0,)), at(sixteen, (0, 0))
     for task in range(lo, hi):
         s, h = task // heads, task % heads
         for c in range(0, channels, LANES):
-            count = channels - c
-            _take_state(at(g_final, (s, h, c, 0)), count, g, size)
-            for number in range(first[s + 1] - first[s] - 1, -1, -1):
-                start = cu[s] + number * piece
-                steps = min(piece, cu[s + 1] - start)
+            _take_state(at(g_final, (s, h, c, 0)), channels - c, at(carry, (c // LANES, 0, 0)), size)
+        for number in range(first[s + 1] - first[s] - 1, -1, -1):
+            start = cu[s] + number * piece
+            steps = min(piece, cu[s + 1] - start)
+            for c in range(0, channels, LANES):
+                count, g, adding = channels - c, at(carry, (c // LANES, 0, 0)), Adding(products, c == 0)
                 _take_state(at(kept, (first[s] + number, h, c, 0)), count, at(states, (0, 0, 0)), size)
                 _states_again(p, values, keys, start, steps, h, c, lanes, states, scratch)
                 for i in range(steps - 1, -1, -1):
                     t, read = start + i, (start + i) // period
                     if (t + 1) % period == 0:
                         g_output = _take(at(g_outputs, (read, h, c)), count, lanes)
-                        add_dots(at(states, (i + 1, 0, 0)), g_output, at(g_queries, (read, h, 0)), size)
+                        add_dots(at(states, (i + 1, 0, 0)), g_output, at(g_queries, (read, h, 0)), size, adding)
                         add_outer(at(queries, (read, h, 0)), g_output, g, size)
                     _put(inner(at(keys, (t, h, 0)), g, size), at(g_values, (t, h, c)), count, lanes)
-                    add_dots(g, _take(at(values, (t, h, c)), count, lanes), at(g_keys, (t, h, 0)), size)
-                    retreat(p, grads, t, h, at(states, (i, 0, 0)), g, size, scratch)
-            _put_state(g, at(g_initial, (s, h, c, 0)), count, size)
+                    add_dots(g, _take(at(values, (t, h, c)), count, lanes), at(g_keys, (t, h, 0)), size, adding)
+                    retreat(p, grads, t, h, at(states, (i, 0, 0)), g, size, scratch, adding)
+        for c in range(0, channels, LANES):
+            _put_state(at(carry, (c // LANES, 0, 0)), at(g_initial, (s, h, c, 0)), channels - c, size)

@@ -18,8 +18,8 @@ from pdssm.kernels.cpu.families import SOURCES
 from pdssm.kernels.cpu.families.blocks import DiagonalArrays
 from pdssm.kernels.cpu.families.householder import HouseholderArrays
 from pdssm.kernels.cpu.families.low_rank import LowRankArrays
-from pdssm.kernels.cpu.pointers import at, get, put, zeros
-from pdssm.kernels.cpu.vector import add, fma, mul, splat, sum_lanes
+from pdssm.kernels.cpu.pointers import at, get, put, sums, zeros
+from pdssm.kernels.cpu.vector import LANES, add, fma, mul, splat, sum_lanes
 
 compiled: Any = compiled_with((*SOURCES, *(Path(str(module.__file__)) for module in (pointers, vector))))
 
@@ -45,11 +45,41 @@ def add_outer(row: Any, factor: Any, x: Any, size: Any) -> None:
         put(x, j, fma(splat(row[j]), factor, get(x, j)))
 
 
+class Adding(NamedTuple):
+    """How gradients are added up."""
+
+    products: Any
+    """Room for LANES vectors."""
+    fresh: Any
+    """Whether they are the first: these are written, so that nobody waits for what lay there."""
+
+
 @compiled
-def add_dots(x: Any, factor: Any, out: Any, size: Any) -> None:
+def add_number(number: Any, out: Any, adding: Any) -> None:
+    out[0] = number if adding.fresh else out[0] + number
+
+
+@compiled
+def add_sums(out: Any, block: Any, size: Any, adding: Any) -> None:
+    """out[j] += the sum of product j - LANES block over the lanes, for the LANES entries of a block or what is left."""
+    products, left = adding.products, size - block * LANES
+    total = sums(products)
+    if left >= LANES:
+        put(out, block, total if adding.fresh else add(get(out, block), total))
+        return
+    put(products, 0, total)
+    for i in range(left):
+        j = block * LANES + i
+        out[j] = products[i] if adding.fresh else out[j] + products[i]
+
+
+@compiled
+def add_dots(x: Any, factor: Any, out: Any, size: Any, adding: Any) -> None:
     """out[j] += the sum of x[j] factor over the lanes."""
-    for j in range(size):
-        out[j] += sum_lanes(mul(get(x, j), factor))
+    for block in range((size + LANES - 1) // LANES):
+        for j in range(block * LANES, min(size, block * LANES + LANES)):
+            put(adding.products, j - block * LANES, mul(get(x, j), factor))
+        add_sums(out, block, size, adding)
 
 
 @compiled
@@ -59,16 +89,18 @@ def copy_state(x: Any, y: Any, size: Any) -> None:
 
 
 @compiled
-def _add_products(x: Any, g: Any, out: Any, entries: Any, size: Any) -> None:
+def _add_products(x: Any, g: Any, out: Any, entries: Any, size: Any, adding: Any) -> None:
     """out[j] += the sum of x[j] g[j] over the lanes; all j together where out has one entry."""
     if entries == size:
-        for j in range(size):
-            out[j] += sum_lanes(mul(get(x, j), get(g, j)))
+        for block in range((size + LANES - 1) // LANES):
+            for j in range(block * LANES, min(size, block * LANES + LANES)):
+                put(adding.products, j - block * LANES, mul(get(x, j), get(g, j)))
+            add_sums(out, block, size, adding)
         return
     total = zeros(out)
     for j in range(size):
         total = fma(get(x, j), get(g, j), total)
-    out[0] += sum_lanes(total)
+    add_number(sum_lanes(total), out, adding)
 
 
 @compiled
@@ -90,8 +122,8 @@ def diagonal_advance(p: Any, t: Any, h: Any, x: Any, size: Any, scratch: Any) ->
     _scale(at(p.diag, (t, h, 0)), size, x, x, size)
 
 
-def diagonal_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any) -> None:
-    _add_products(x, g, at(grads[0], (t, h, 0)), size, size)
+def diagonal_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any, adding: Any) -> None:
+    _add_products(x, g, at(grads[0], (t, h, 0)), size, size, adding)
     _scale(at(p.diag, (t, h, 0)), size, g, g, size)
 
 
@@ -99,70 +131,80 @@ def diagonal_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: A
 
 
 def householder_advance(p: Any, t: Any, h: Any, x: Any, size: Any, scratch: Any) -> None:
-    _scale(at(p.decay, (t, h, 0)), p.decay.shape[2], x, x, size)
-    for m in range(p.keys.shape[2]):
-        key = at(p.keys, (t, h, m, 0))
-        add_outer(key, mul(splat(-at(p.beta, (t, h, m))[0]), inner(key, x, size)), x, size)
+    keys, beta, decay = p
+    _scale(at(decay, (t, h, 0)), decay.shape[2], x, x, size)
+    for m in range(keys.shape[2]):
+        key = at(keys, (t, h, m, 0))
+        add_outer(key, mul(splat(-at(beta, (t, h, m))[0]), inner(key, x, size)), x, size)
 
 
 @compiled
-def _reflect_back(key: Any, beta: Any, y: Any, g: Any, g_key: Any, g_beta: Any, size: Any) -> None:
+def _reflect_back(key: Any, beta: Any, y: Any, g: Any, g_key: Any, g_beta: Any, size: Any, adding: Any) -> None:
     """With r = k^T y and s = k^T g:  g_beta = -<r, s>,  g_k[j] = -beta (<r, g[j]> + <s, y[j]>),  g <- g - beta k s."""
     before, back, minus = inner(key, y, size), inner(key, g, size), splat(-beta)
-    g_beta[0] -= sum_lanes(mul(before, back))
+    add_number(-sum_lanes(mul(before, back)), g_beta, adding)
     before, back = mul(minus, before), mul(minus, back)
-    for j in range(size):
-        own = get(g, j)
-        g_key[j] += sum_lanes(fma(before, own, mul(back, get(y, j))))
-        put(g, j, fma(splat(key[j]), back, own))
+    for block in range((size + LANES - 1) // LANES):
+        for j in range(block * LANES, min(size, block * LANES + LANES)):
+            own = get(g, j)
+            put(adding.products, j - block * LANES, fma(before, own, mul(back, get(y, j))))
+            put(g, j, fma(splat(key[j]), back, own))
+        add_sums(g_key, block, size, adding)
 
 
-def householder_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any) -> None:
+def householder_retreat(
+    p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any, adding: Any
+) -> None:
     """Forward again, keeping each factor's argument; then back through them."""
-    decay, entries, factors = at(p.decay, (t, h, 0)), p.decay.shape[2], p.keys.shape[2]
-    _scale(decay, entries, x, at(scratch, (0, 0, 0)), size)
+    keys, beta, decay = p
+    g_keys, g_beta, g_decay = grads
+    entries, factors = decay.shape[2], keys.shape[2]
+    _scale(at(decay, (t, h, 0)), entries, x, at(scratch, (0, 0, 0)), size)
     for m in range(factors - 1):
-        key, y, after = at(p.keys, (t, h, m, 0)), at(scratch, (m, 0, 0)), at(scratch, (m + 1, 0, 0))
+        key, y, after = at(keys, (t, h, m, 0)), at(scratch, (m, 0, 0)), at(scratch, (m + 1, 0, 0))
         copy_state(y, after, size)
-        add_outer(key, mul(splat(-at(p.beta, (t, h, m))[0]), inner(key, y, size)), after, size)
+        add_outer(key, mul(splat(-at(beta, (t, h, m))[0]), inner(key, y, size)), after, size)
     for m in range(factors - 1, -1, -1):
-        key, beta, y = at(p.keys, (t, h, m, 0)), at(p.beta, (t, h, m)), at(scratch, (m, 0, 0))
-        _reflect_back(key, beta[0], y, g, at(grads[0], (t, h, m, 0)), at(grads[1], (t, h, m)), size)
-    _add_products(x, g, at(grads[2], (t, h, 0)), entries, size)
-    _scale(decay, entries, g, g, size)
+        key, y, g_key = at(keys, (t, h, m, 0)), at(scratch, (m, 0, 0)), at(g_keys, (t, h, m, 0))
+        _reflect_back(key, at(beta, (t, h, m))[0], y, g, g_key, at(g_beta, (t, h, m)), size, adding)
+    _add_products(x, g, at(g_decay, (t, h, 0)), entries, size, adding)
+    _scale(at(decay, (t, h, 0)), entries, g, g, size)
 
 
 # --------------------------------------------------------------------------------- diagonal plus low rank
 
 
 def low_rank_advance(p: Any, t: Any, h: Any, x: Any, size: Any, scratch: Any) -> None:
-    sums = at(scratch, (0, 0, 0))
-    for m in range(p.left.shape[2]):
-        put(sums, m, inner(at(p.right, (t, h, m, 0)), x, size))
-    _scale(at(p.diag, (t, h, 0)), size, x, x, size)
-    for m in range(p.left.shape[2]):
-        add_outer(at(p.left, (t, h, m, 0)), get(sums, m), x, size)
+    diag, left, right = p
+    kept = at(scratch, (0, 0, 0))
+    for m in range(left.shape[2]):
+        put(kept, m, inner(at(right, (t, h, m, 0)), x, size))
+    _scale(at(diag, (t, h, 0)), size, x, x, size)
+    for m in range(left.shape[2]):
+        add_outer(at(left, (t, h, m, 0)), get(kept, m), x, size)
 
 
-def low_rank_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any) -> None:
+def low_rank_retreat(p: Any, grads: Any, t: Any, h: Any, x: Any, g: Any, size: Any, scratch: Any, adding: Any) -> None:
     """With r = right_m^T x and s = left_m^T g:  g_left_m[j] = <r, g[j]>,  g_right_m[j] = <s, x[j]>."""
-    sums = at(scratch, (0, 0, 0))
-    _add_products(x, g, at(grads[0], (t, h, 0)), size, size)
-    for m in range(p.left.shape[2]):
-        add_dots(g, inner(at(p.right, (t, h, m, 0)), x, size), at(grads[1], (t, h, m, 0)), size)
-        back = inner(at(p.left, (t, h, m, 0)), g, size)
-        add_dots(x, back, at(grads[2], (t, h, m, 0)), size)
-        put(sums, m, back)
-    _scale(at(p.diag, (t, h, 0)), size, g, g, size)
-    for m in range(p.left.shape[2]):
-        add_outer(at(p.right, (t, h, m, 0)), get(sums, m), g, size)
+    diag, left, right = p
+    g_diag, g_left, g_right = grads
+    kept = at(scratch, (0, 0, 0))
+    _add_products(x, g, at(g_diag, (t, h, 0)), size, size, adding)
+    for m in range(left.shape[2]):
+        add_dots(g, inner(at(right, (t, h, m, 0)), x, size), at(g_left, (t, h, m, 0)), size, adding)
+        back = inner(at(left, (t, h, m, 0)), g, size)
+        add_dots(x, back, at(g_right, (t, h, m, 0)), size, adding)
+        put(kept, m, back)
+    _scale(at(diag, (t, h, 0)), size, g, g, size)
+    for m in range(left.shape[2]):
+        add_outer(at(right, (t, h, m, 0)), get(kept, m), g, size)
 
 
 class MatrixFamily(NamedTuple):
     advance: Any
     """(p, t, h, x, size, scratch)."""
     retreat: Any
-    """(p, grads, t, h, x, g, size, scratch)."""
+    """(p, grads, t, h, x, g, size, scratch, adding)."""
 
 
 BY_ARRAYS: dict[type, MatrixFamily] = {

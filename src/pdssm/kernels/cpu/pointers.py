@@ -64,3 +64,34 @@ def zeros(typing_context: Any, row: Any) -> Any:
         return ir.Constant(ir.VectorType(args[0].type.pointee, LANES), [0.0] * LANES)
 
     return Vector(row.dtype)(row), generate
+
+
+@intrinsic
+def sums(typing_context: Any, row: Any) -> Any:
+    """Of LANES vectors that lie behind each other: the sum of each over its lanes, as one vector.
+
+    Half as many vectors each time, of twice as many sums: 15 additions, where each vector alone would take four.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        start = _lanes(builder, args[0], ir.Constant(ir.IntType(64), 0))
+        at = [builder.gep(start, [ir.Constant(ir.IntType(64), i)]) for i in range(LANES)]
+        vectors = [builder.load(pointer, align=context.get_abi_sizeof(args[0].type.pointee)) for pointer in at]
+        width = LANES  # lanes of one vector that belong to one sum
+        while width > 1:
+            half = width // 2
+            halves = []
+            for offset in (0, half):
+                lanes = [
+                    vector + block + offset + i
+                    for block in range(0, LANES, width)
+                    for vector in (0, LANES)
+                    for i in range(half)
+                ]
+                halves.append(ir.Constant(ir.VectorType(ir.IntType(32), LANES), lanes))
+            pairs = zip(vectors[: len(vectors) // 2], vectors[len(vectors) // 2 :], strict=True)
+            vectors = [builder.fadd(*(builder.shuffle_vector(a, b, mask) for mask in halves)) for a, b in pairs]
+            width = half
+        return vectors[0]
+
+    return Vector(row.dtype)(row), generate

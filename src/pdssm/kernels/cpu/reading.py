@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -37,8 +35,7 @@ def read_backward(
 ) -> list[Tensor]:  # fmt: skip
     """The gradients of the parameters, of values, keys and queries, and of the initial state."""
     sequences, heads, _, size = initial.shape
-    shared: list[Any] = [torch.zeros_like(param) for param in params]
-    g_keys, g_queries = torch.zeros_like(keys), torch.zeros_like(queries)
+    *shared, g_keys, g_queries = (empty(tuple(tensor.shape), tensor) for tensor in (*params, keys, queries))
     g_values, g_initial = empty(tuple(values.shape), values), empty(tuple(initial.shape), values)
     arrays = [array(tensor) for tensor in (values, keys, queries, initial, cu)]
     run(
