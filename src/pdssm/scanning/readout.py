@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from pdssm.errors import RangeError, ShapeError
@@ -16,6 +18,7 @@ from pdssm.transitions import Transition
 from pdssm.transitions.base import check_same
 
 CHUNK = 64
+Part = slice | Tensor
 
 
 def scan_readout(
@@ -38,7 +41,7 @@ def scan_readout(
 
     Memory is a fraction of ``time`` states, in the backward pass too, which computes them again: on a CPU the real
     diagonal, Householder and low-rank families have a compiled loop for both passes (with ``backend`` None), all else
-    goes through ``scan``, the states of ``chunk`` reads at a time.
+    goes through ``scan``, the states of ``chunk`` reads of each sequence at a time.
     """
     _check(transition, values, keys, queries, period, chunk)
     batch, time, *heads = transition.batch_shape
@@ -74,22 +77,47 @@ def _chunked(
     transition: Transition, values: Tensor, keys: Tensor, queries: Tensor, state: Tensor, cu_seqlens: Tensor | None,
     period: int, backend: str | None, chunk: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """By ``scan``, the states of ``chunk`` reads at a time."""
-    reads = queries.shape[1]
+    """By ``scan``, the states of ``chunk`` reads of each sequence at a time."""
 
-    def piece(start: int, carried: Tensor) -> tuple[Tensor, Tensor]:
-        read = slice(start, min(start + chunk, reads))
-        part = slice(read.start * period, read.stop * period)
+    def piece(read: Part, part: Part, offsets: Tensor | None, carried: Tensor) -> tuple[Tensor, Tensor]:
         inputs = values[:, part, ..., :, None] * keys[:, part, ..., None, :]
-        offsets = None if cu_seqlens is None else (cu_seqlens - part.start).clamp(0, part.stop - part.start)
         states, final = scan(transition[:, part], inputs, carried, cu_seqlens=offsets, backend=backend)
         return (states[:, period - 1 :: period] * queries[:, read, ..., None, :]).sum(-1), final
 
     outputs = []
-    for start in range(0, reads, chunk):
-        output, state = checkpoint(piece, start, state, use_reentrant=False)
+    reads = queries.shape[1]
+    parts = list(_even_parts(reads, period, chunk) if cu_seqlens is None else _packed_parts(cu_seqlens, period, chunk))
+    for read, part, offsets in parts:
+        output, state = checkpoint(piece, read, part, offsets, state, use_reentrant=False)
         outputs.append(output)
-    return torch.cat(outputs, 1), state
+    together = torch.cat(outputs, 1)
+    if cu_seqlens is None:
+        return together, state
+    order = torch.cat([read for read, _, _ in parts if isinstance(read, Tensor)])
+    return together[:, torch.argsort(order)], state
+
+
+def _even_parts(reads: int, period: int, chunk: int) -> Iterator[tuple[Part, Part, None]]:
+    """The reads of each piece and their steps, where all sequences have the same."""
+    for start in range(0, reads, chunk):
+        stop = min(start + chunk, reads)
+        yield slice(start, stop), slice(start * period, stop * period), None
+
+
+def _packed_parts(cu_seqlens: Tensor, period: int, chunk: int) -> Iterator[tuple[Part, Part, Tensor]]:
+    """The same for a pack, and the offsets in each piece: the first reads of all sequences, then their next ones.
+
+    Pieces of the pack as it lies would run the sequences one after the other.
+    """
+    lengths = cu_seqlens.diff() // period
+    sequence = torch.repeat_interleave(lengths)
+    reads = torch.arange(len(sequence), device=lengths.device)
+    number = (reads - cu_seqlens[sequence] // period) // chunk
+    for n in range(int(number.max()) + 1):
+        read = reads[number == n]
+        steps = read[:, None] * period + torch.arange(period, device=read.device)
+        sizes = (lengths - n * chunk).clamp(0, chunk) * period
+        yield read, steps.flatten(), functional.pad(sizes.cumsum(0), (1, 0))
 
 
 def _check(transition: Transition, values: Tensor, keys: Tensor, queries: Tensor, period: int, chunk: int) -> None:
