@@ -89,7 +89,10 @@ def _head_dim(dim: int, heads: int, head_dim: int | None, share: float = 1.0) ->
 
 
 class DeltaNet(DeltaRule):
-    """beta in (0, 1).  ``head_dim`` numbers a key and a value of each head, ``dim / heads`` by default."""
+    """DeltaNet: A = I - beta k k^T, beta in (0, 1).
+
+    ``head_dim`` numbers a key and a value of each head, ``dim / heads`` by default.
+    """
 
     def __init__(self, dim: int, *, heads: int = 4, head_dim: int | None = None, conv: int = 4) -> None:
         size = _head_dim(dim, heads, head_dim)
@@ -105,7 +108,7 @@ class DeltaNetNegative(DeltaRule):
 
 
 class GatedDeltaNet(DeltaRule):
-    """The delta rule after a decay.
+    """Gated DeltaNet: the delta rule after a decay.
 
     ``head_dim`` is a key's size, by default such that all heads' keys are 3/4 as wide as the inputs, the library's
     proportion; values are ``expand`` times as wide.  ``negative`` allows beta in (0, 2).
@@ -126,7 +129,10 @@ class GatedDeltaNet(DeltaRule):
 
 
 class GatedDeltaProduct(DeltaRule):
-    """``factors`` keys, values and betas a token, one decay before them.  Other arguments as of ``GatedDeltaNet``."""
+    """Gated DeltaProduct[-1,1]: ``factors`` keys, values and betas a token, one decay before them.
+
+    Other arguments as of ``GatedDeltaNet``.
+    """
 
     def __init__(
         self,

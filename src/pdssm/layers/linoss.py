@@ -36,12 +36,12 @@ class LinOSS(LinearRecurrence):
 
 
 class LinOSSIM(LinOSS):
-    """The implicit discretisation: oscillations lose energy."""
+    """LinOSS-IM, oscillators discretised implicitly: they lose energy."""
 
     discretization = "im"
 
 
 class LinOSSIMEX(LinOSS):
-    """The implicit-explicit, symplectic discretisation: they keep it."""
+    """LinOSS-IMEX, oscillators discretised symplectically: they keep their energy."""
 
     discretization = "imex"

@@ -22,7 +22,9 @@ SLOWEST, FASTEST = 1e-3, 0.1
 
 
 class Mamba(Mixer):
-    """y = W_out ((C . X + D u) silu(z)), (u, z) = W_in x, u convolved, and for each of ``expand`` * dim channels
+    """Mamba (S6), the whole block.
+
+    y = W_out ((C . X + D u) silu(z)), (u, z) = W_in x, u convolved, and for each of ``expand`` * dim channels
 
         X_t = exp(dt A) X_{t-1} + dt u_t B,   dt = softplus(W_dt r + c),   (r, B, C) = W u_t,   A = -exp(log_rates).
 

@@ -59,8 +59,9 @@ class Inputs(NamedTuple):
 
 
 class Mamba3(Mixer):
-    """y = W_out (y_t silu(z_t)), where z and all that the recurrence needs are linear in the input.
+    """Mamba-3's recurrence: decays times rotations, and the trapezoidal rule.
 
+    y = W_out (y_t silu(z_t)), where z and all that the recurrence needs are linear in the input.
     Keys and queries have one norm for all heads and a bias for each; theta = pi tanh(.), shared by the heads.  A head
     has ``head_dim`` of ``expand`` * dim channels (64, or as many as divide them) of ``state_dim`` real numbers.
     The state is ``Mamba3State``; without the ``trapezoid``, its recurrent part alone.

@@ -17,7 +17,9 @@ from pdssm.scanning.invariant import convolve
 
 
 class S4D(Mixer):
-    """y = GLU(W gelu(2 Re C x + d u)) with x' = poles x + u, of ``state_dim`` / 2 conjugate pairs, in each channel.
+    """S4D: a diagonal system in each channel, which no input changes.
+
+    y = GLU(W gelu(2 Re C x + d u)) with x' = poles x + u, of ``state_dim`` / 2 conjugate pairs, in each channel.
 
     A zero-order hold with a learnt time step a channel; poles -1/2 + i pi n at the start ("S4D-Lin").  A state is
     (sequences, dim, state_dim / 2), in units of the hold's gain, which the readout has taken over.

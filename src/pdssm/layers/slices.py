@@ -59,7 +59,7 @@ class Slice(LinearRecurrence):
 
 
 class DSlice(Slice):
-    """A diagonal."""
+    """D-SLiCE: A(u) = I + a diagonal."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class DSlice(Slice):
 
 
 class BDSlice(Slice):
-    """Dense blocks along the diagonal."""
+    """BD-SLiCE: A(u) = I + dense blocks along the diagonal."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class BDSlice(Slice):
 
 
 class DPLRSlice(Slice):
-    """A diagonal plus U(u) V(u)^T; U and V are linear in (1, u), so their product is not."""
+    """DPLR-SLiCE: I + a diagonal + U(u) V(u)^T; U and V are linear in (1, u), so their product is not."""
 
     def __init__(
         self,
@@ -115,7 +115,10 @@ class DPLRSlice(Slice):
 
 
 class WHSlice(Slice):
-    """A Walsh-Hadamard matrix times a diagonal; ``state_dim`` is the next power of two by default."""
+    """WH-SLiCE: A(u) = I + a Walsh-Hadamard matrix times a diagonal.
+
+    ``state_dim`` is the next power of two by default.
+    """
 
     def __init__(
         self,
@@ -133,7 +136,7 @@ class WHSlice(Slice):
 
 
 class DDESlice(Slice):
-    """A diagonal and one dense block, which comes on top of ``dim`` by default."""
+    """D-DE-SLiCE: I + a diagonal and one dense block, which comes on top of ``dim`` by default."""
 
     def __init__(
         self,

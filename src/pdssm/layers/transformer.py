@@ -39,7 +39,7 @@ class TransformerState(NamedTuple):
 
 
 class Transformer(Mixer):
-    """softmax(q k^T / sqrt(d)) v over the last ``window`` steps.
+    """Causal attention with rotary positions: softmax(q k^T / sqrt(d)) v over the last ``window`` steps.
 
     ``heads`` are 16 by default, or, where ``dim`` is small, as many powers of two as leave a head an even size;
     RoPE turns pair i of a head of size d by position * ``base``^(-2 i / d).

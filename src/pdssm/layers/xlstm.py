@@ -30,7 +30,9 @@ class XLSTMState(NamedTuple):
 
 
 class XLSTM(Mixer):
-    """x <- x + mLSTM(norm(x)), then x <- x + sLSTM(norm(x)) and x <- x + W (gelu(g) * u), (g, u) = V norm(x).
+    """xLSTM[1:1]: an mLSTM block, then an sLSTM block.
+
+    x <- x + mLSTM(norm(x)), then x <- x + sLSTM(norm(x)) and x <- x + W (gelu(g) * u), (g, u) = V norm(x).
 
     The gated network has ``ffn_dim`` hidden units, by default 1.3 dim, rounded up to a multiple of 64.
     """
