@@ -194,3 +194,28 @@ def test_half_precision_keeps_the_state_in_float32() -> None:
         y, state = mixer(x.float(), return_state=True)
     assert state.recurrent.dtype == torch.float32
     assert relative_error(y.float(), expected) < 0.05
+
+
+@pytest.mark.parametrize("name", ["gated_deltaproduct", "rwkv7"])
+def test_one_graph(name: str) -> None:
+    """Convolution or token shift, and the loop, are nodes that ``torch.compile`` sees through, backward too."""
+    torch.manual_seed(0)
+    mixer, x = make_mixer(name, 8, {}), torch.randn(2, 5, 8)
+    compiled = torch.compile(mixer, fullgraph=True, backend="aot_eager")
+    leaves = list(mixer.parameters())
+    for got, expected in zip(
+        (compiled(x), *torch.autograd.grad(compiled(x).square().sum(), leaves)),
+        (mixer(x), *torch.autograd.grad(mixer(x).square().sum(), leaves)),
+        strict=True,
+    ):
+        assert relative_error(got, expected) < 1e-4
+
+
+def test_memory_is_a_fraction_of_the_states() -> None:
+    """What the backward pass starts from: one state in so many steps, and one for each sequence."""
+    outputs = matrix_readout(*arguments())
+    assert outputs[2].shape == (2, 2, 5, 4)
+    long = [*arguments()[:2], *(torch.randn(640, 1, size) for size in (3, 2, 2)), torch.zeros(1, 1, 3, 2)]
+    long[1] = [torch.rand(640, 1, 2)]
+    kept = matrix_readout(*long, torch.tensor([0, 640]), 1)[2]
+    assert kept.shape[0] == 640 // PIECE + 1
