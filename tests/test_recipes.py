@@ -66,11 +66,7 @@ def run_all() -> dict[tuple[str, int], Outcome]:
 
 
 def test_the_issues_cells_are_there() -> None:
-    wanted = {
-        (name, cell.row, cell.column): len(cell.seeds)
-        for name in RECIPES
-        for cell in RECIPES[name].cells
-    }
+    wanted = {(name, cell.row, cell.column): len(cell.seeds) for name in RECIPES for cell in RECIPES[name].cells}
     for task in ("parity", "even_pairs", "cycle_navigation"):
         assert wanted["table2", "PD-SSM", task] == 3
     assert wanted["table2", "PD-SSM", "modular_arithmetic"] == 1
