@@ -8,12 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from pdssm import DiagonalPlusLowRank, scan_readout
+from pdssm import DiagonalPlusLowRank, Householder, scan_readout
 from pdssm.errors import DtypeError, GradientError, PDSSMError, RangeError
 from pdssm.kernels.cpu.families import FAMILIES
 from pdssm.kernels.cpu.matrix_families import BY_ARRAYS
 from pdssm.kernels.matrix_ops import KINDS, PIECE, matrix_readout
 from pdssm.layers import make_mixer
+from pdssm.scanning.delta import delta_readout, is_delta
 from tests.factories import STRUCTURES, Draw, differentiable, real_loss, relative_error
 
 Outcome = tuple[list[Tensor], tuple[Tensor, ...]]
@@ -46,6 +47,46 @@ def test_the_loop_that_reads(name: str, sizes: tuple[int, int], period: int, pac
     (got, grads), (expected, oracles) = outcome(*problem), outcome(*problem, backend="cpu", chunk=7)
     for value, oracle in zip((*got, *grads), (*expected, *oracles), strict=True):
         assert value.shape == oracle.shape
+        assert relative_error(value, oracle) < 1e-11
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("period", [1, 3])
+@pytest.mark.parametrize("chunk", [3, 64])
+def test_the_delta_rule_by_chunks(period: int, packed: bool, chunk: int) -> None:
+    """What other devices do, beside the plain scan: values and gradients."""
+    draw = Draw(7, torch.float64)
+    cu = torch.tensor([0, *LENGTHS]).cumsum(0) * period if packed else None
+    shape = (1, int(cu[-1]), 2) if cu is not None else (2, 9 * period, 2)
+    sequences, read = len(LENGTHS) if packed else 2, (shape[0], shape[1] // period, 2)
+    leaves = [draw(*shape, 4), draw(*shape, 1), draw(*shape, 1), draw(*shape, 3), draw(*shape, 4), draw(*read, 4)]
+    leaves = [leaf.requires_grad_() for leaf in (*leaves, draw(sequences, 2, 3, 4))]
+    results = []
+    for chunked in (True, False):
+        keys, beta, decay, *rest = leaves
+        unit = torch.nn.functional.normalize(keys, dim=-1)[..., None, :]
+        a = Householder(unit, 2 * torch.sigmoid(beta), torch.sigmoid(3 + decay))
+        assert is_delta(a)
+        got = (
+            delta_readout(a, *rest, cu, period, chunk)
+            if chunked
+            else scan_readout(a, *rest, cu_seqlens=cu, period=period, backend="reference")
+        )
+        results.append((*got, *torch.autograd.grad(real_loss(*got), leaves)))
+    for value, oracle in zip(*results, strict=True):
+        assert value.shape == oracle.shape
+        assert relative_error(value, oracle) < 1e-11
+
+
+def test_a_decay_of_zero_forgets() -> None:
+    draw = Draw(8, torch.float64)
+    keys = torch.nn.functional.normalize(draw(1, 6, 2, 1, 4), dim=-1)
+    decay = torch.ones(1, 6, 2, 1, dtype=torch.float64)
+    decay[:, 3] = 0
+    a = Householder(keys, torch.rand(1, 6, 2, 1, dtype=torch.float64), decay)
+    rest = draw(1, 6, 2, 3), draw(1, 6, 2, 4), draw(1, 6, 2, 4), draw(1, 2, 3, 4)
+    expected = scan_readout(a, *rest, backend="reference")
+    for value, oracle in zip(delta_readout(a, *rest, None), expected, strict=True):
         assert relative_error(value, oracle) < 1e-11
 
 

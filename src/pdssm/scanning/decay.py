@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from pdssm.errors import ShapeError
-from pdssm.kernels.packing import Padded, Uniform
+from pdssm.scanning.chunks import Chunks
 from pdssm.scanning.scan import scan
 from pdssm.transitions import Diagonal
 
@@ -36,7 +35,7 @@ def decay_readout(
     ``log_decay`` is ``(batch, time, heads)``, at most about 0, ``values`` ``(batch, time, heads, V)``, ``keys`` and
     ``queries`` ``(batch, time, heads, N)``, the states ``(sequences, heads, V, N)``; all else as for ``scan``.
     """
-    batch, time, heads = log_decay.shape
+    batch, time, _ = log_decay.shape
     for name, tensor in (("values", values), ("keys", keys), ("queries", queries)):
         if tensor.shape[:-1] != log_decay.shape:
             raise ShapeError(f"{name} has shape {tuple(tensor.shape)}; expected {tuple(log_decay.shape)} and one more")
@@ -44,23 +43,11 @@ def decay_readout(
         decay = torch.exp(log_decay[:, 0, :, None, None])
         state = decay * initial_state + values[:, 0, ..., None] * keys[:, 0, :, None]
         return (state @ queries[:, 0, ..., None])[:, None, ..., 0], state
-    layout = Uniform(batch, False) if cu_seqlens is None else Padded(cu_seqlens, False)
-    longest = layout.valid.shape[1] if isinstance(layout, Padded) else time
-    chunk = min(chunk, longest)
-
-    def chunked(tensor: Tensor) -> Tensor:
-        """(batch, time, heads, E) to (sequences, chunks, heads, C, E), zero where there is no step."""
-        padded = layout.pad(tensor.flatten(0, 1))
-        if isinstance(layout, Padded):
-            padded = torch.where(layout.valid[..., None, None], padded, 0)
-        padded = pad(padded, (0, 0, 0, 0, 0, -padded.shape[1] % chunk))
-        return padded.reshape(padded.shape[0], -1, chunk, *padded.shape[2:]).transpose(2, 3)
-
+    chunks = Chunks(batch, time, cu_seqlens, chunk)
     # Padding neither decays nor writes, so the last state of all is the final one.
-    decay = chunked(log_decay[..., None])
-    y, final = _chunks(decay, chunked(values), chunked(keys), chunked(queries), initial_state)
-    steps = y.transpose(2, 3).flatten(1, 2)
-    return layout.unpad(steps[:, :longest]).reshape(batch, time, heads, -1), final
+    decay, v, k, q = (chunks.split(tensor) for tensor in (log_decay[..., None], values, keys, queries))
+    y, final = _chunks(decay, v, k, q, initial_state)
+    return chunks.join(y), final
 
 
 def _chunks(log_decay: Tensor, v: Tensor, k: Tensor, q: Tensor, initial: Tensor) -> tuple[Tensor, Tensor]:

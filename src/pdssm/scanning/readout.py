@@ -12,9 +12,10 @@ from torch.utils.checkpoint import checkpoint
 
 from pdssm.errors import RangeError, ShapeError
 from pdssm.kernels.matrix_ops import KINDS, matrix_readout
+from pdssm.scanning.delta import delta_readout, is_delta
 from pdssm.scanning.problem import initial_states, packed_offsets
 from pdssm.scanning.scan import scan
-from pdssm.transitions import Transition
+from pdssm.transitions import Householder, Transition
 from pdssm.transitions.base import check_same
 
 CHUNK = 64
@@ -39,8 +40,9 @@ def scan_readout(
     are like the values, the states ``(sequences, *heads, V, N)``.  With a ``period``, only every period-th step is
     read: queries and outputs then have ``time / period`` steps.
 
-    Memory is a fraction of ``time`` states, in the backward pass too, which computes them again: on a CPU the real
-    diagonal, Householder and low-rank families have a compiled loop for both passes (with ``backend`` None), all else
+    Memory is a fraction of ``time`` states, in the backward pass too, which computes them again.  With ``backend``
+    None, the real diagonal, Householder and low-rank families have a compiled loop for both passes on a CPU, and
+    elsewhere one Householder factor with a decay a head is solved chunk by chunk (``scanning/delta.py``).  All else
     goes through ``scan``, the states of ``chunk`` reads of each sequence at a time.
     """
     _check(transition, values, keys, queries, period, chunk)
@@ -51,6 +53,9 @@ def scan_readout(
     if backend is None and _has_kernel(transition):
         return _fused(transition, values, keys, queries, start, offsets, period)
     packed = None if cu_seqlens is None else offsets
+    if backend is None and len(heads) == 1 and is_delta(transition):
+        assert isinstance(transition, Householder)
+        return delta_readout(transition, values, keys, queries, start, packed, period)
     return _chunked(transition, values, keys, queries, start, packed, period, backend, chunk)
 
 
