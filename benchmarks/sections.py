@@ -196,6 +196,7 @@ def table1(result: Result) -> str:
             else re.sub(r"states \d+ and \d+.*", "two states", each["reason"])
         )
         reasons.setdefault((each["structure"], f"{each['verdict']}: {said}"), []).append(each["group"])
+    order = {structure: number for number, structure in enumerate(mixers)}
     wrong = sum(each.get("mistakes", 0) for each in entries)
     steps = next(each["steps"] for each in entries if "steps" in each)
     return "\n\n".join(
@@ -212,7 +213,7 @@ def table1(result: Result) -> str:
             "Why:",
             table(
                 ["structure", "verdict and reason", "groups"],
-                ([structure, reason, ", ".join(names)] for (structure, reason), names in reasons.items()),
+                ([*why, ", ".join(names)] for why, names in sorted(reasons.items(), key=lambda e: order[e[0][0]])),
             ),
             "Built by [benchmarks/table1.py](../benchmarks/table1.py), tested by "
             "[tests/test_table1.py](../tests/test_table1.py); the diagonal rows are decided by `emulation`, tested by "

@@ -213,8 +213,14 @@ def dense(limit: int | None) -> Row:
     return claim
 
 
-def pd(g: PermutationGroup, _: list[Representation]) -> Claim:
-    """A permutation is a column one-hot matrix."""
+def pd(g: PermutationGroup, known: list[Representation]) -> Claim:
+    """A permutation is a column one-hot matrix, and so is the identity, beside which D turns."""
+    turning = diagonal(2)(g, known).layer
+    if turning is not None and turning.codes.shape[1] < g.degree:
+        assert isinstance(turning.transition, Diagonal)
+        scale = turning.transition.diag
+        transition = PD(torch.arange(scale.shape[1]).expand(scale.shape), scale)
+        return Claim("yes", "P = I, rotations in D", Layer(transition, turning.codes, turning.offset))
     chosen = points(g)
     index = torch.from_numpy(g.elements[list(g.generators)].copy())
     ones = torch.ones(index.shape, dtype=torch.float64)
